@@ -1,0 +1,3 @@
+//! The `sharemark` program.
+
+fn main() {}

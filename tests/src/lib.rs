@@ -1,0 +1,1 @@
+//! The tests live beside this file.
