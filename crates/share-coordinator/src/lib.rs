@@ -2,8 +2,16 @@
 
 mod acknowledge_type;
 mod record_state;
+mod shard;
 mod state_batch;
+mod state_record;
 
 pub use acknowledge_type::AcknowledgeType;
 pub use record_state::RecordState;
+pub use shard::{
+    EndTransactionMarker, InitializeState, ReadDecision, Resolution, ResolutionPolicy, ResolvedBatch,
+    ResolvedPartition, ShareCoordinatorConfig, ShareCoordinatorShard, StateSummary, StoredState,
+    TransactionOutcome, WriteState,
+};
 pub use state_batch::{Staged, StateBatch};
+pub use state_record::{StateChange, StateRecord, StateSnapshot, StateUpdate};
