@@ -1,0 +1,28 @@
+//! Limits and intervals; only the server knows their defaults.
+
+/// Bounds of one shard, the same for all of its groups.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct GroupCoordinatorConfig {
+    /// How many groups of all types one shard keeps. Kafka has no such limit.
+    pub groups_max: usize,
+    /// How many topic names one member may subscribe to. Kafka has no such limit.
+    pub subscribed_topics_max: usize,
+}
+
+/// What applies to one share group: the broker's settings, overridden by the group's own.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct ShareGroupConfig {
+    /// How long a computed assignment stands before the next may replace it:
+    /// `group.share.assignment.interval.ms`, `share.assignment.interval.ms`. 0 lets it change at once.
+    pub assignment_interval_ms: i64,
+    /// How often members are told to send heartbeats: `group.share.heartbeat.interval.ms`,
+    /// `share.heartbeat.interval.ms`.
+    pub heartbeat_interval_ms: i32,
+    /// After what silence a member is removed: `group.share.session.timeout.ms`, `share.session.timeout.ms`.
+    pub session_timeout_ms: i64,
+    /// How many members a group may have: `group.share.max.size`.
+    pub max_size: usize,
+    /// After what time an initialisation that was not answered is asked for again:
+    /// `group.share.initialize.retry.interval.ms`.
+    pub initialize_retry_interval_ms: i64,
+}

@@ -1,0 +1,350 @@
+//! The groups of one partition of `__consumer_offsets`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use sharemark_protocol::{ErrorCode, MemberEpoch, Offset, Timestamp, TopicId};
+
+use crate::record::{GroupRecord, StateTopic};
+use crate::sessions::Sessions;
+use crate::share_group::{
+    HeartbeatContext, HeartbeatPlan, HeartbeatPlanKind, ShareGroup, ShareHeartbeat, ShareHeartbeatAnswer,
+    ShareHeartbeatDecision,
+};
+use crate::topics::Topics;
+use crate::{
+    AlterOffsetsDecision, AlterOffsetsTopic, DeleteGroupDecision, DeleteOffsetsDecision, DescribedShareGroup,
+    GroupCoordinatorConfig, Refusal, ShareGroupConfig, TopicPartitions,
+};
+
+mod admin;
+
+/// A group of any type; their ids are one namespace.
+#[derive(Clone, Debug, Eq, PartialEq)]
+enum Group {
+    Share(ShareGroup),
+}
+
+/// What a loaded shard knows of a group beside the log.
+#[derive(Clone, Debug, Default)]
+struct GroupSoftState {
+    /// The version of the topics at which the group's hash was last compared.
+    topics_version: Option<u64>,
+    /// When each initialising topic was last asked for by this shard.
+    initialise_asked: BTreeMap<TopicId, Timestamp>,
+}
+
+/// The groups whose ids hash to one partition of `__consumer_offsets`.
+#[derive(Debug)]
+pub struct GroupCoordinatorShard {
+    config: GroupCoordinatorConfig,
+    /// What the log says.
+    groups: BTreeMap<Arc<str>, Group>,
+    last_replayed: Option<Offset>,
+    /// What it does not say, and what dies with the node.
+    soft: BTreeMap<Arc<str>, GroupSoftState>,
+    sessions: Sessions,
+}
+
+/// A member whose session ran out.
+#[derive(Clone, Debug)]
+pub struct ExpiredMember {
+    /// The group.
+    pub group_id: Arc<str>,
+    /// The member.
+    pub member_id: Arc<str>,
+    /// What to append, then to replay.
+    pub records: Vec<GroupRecord>,
+}
+
+/// A group as `ListGroups` shows it.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct ListedGroup {
+    /// Its id.
+    pub group_id: Arc<str>,
+    /// The kind of its members.
+    pub protocol_type: &'static str,
+    /// The name of its state.
+    pub state: &'static str,
+    /// The name of its type.
+    pub group_type: &'static str,
+}
+
+impl GroupCoordinatorShard {
+    /// Returns a shard that knows no group; the log is replayed into it.
+    pub fn new(config: GroupCoordinatorConfig) -> Self {
+        assert!(0 < config.groups_max, "a shard has room for a group");
+        assert!(0 < config.subscribed_topics_max, "a member may subscribe to a topic");
+        Self {
+            config,
+            groups: BTreeMap::new(),
+            last_replayed: None,
+            soft: BTreeMap::new(),
+            sessions: Sessions::default(),
+        }
+    }
+
+    /// Decides a `ShareGroupHeartbeat`; changes nothing.
+    ///
+    /// # Errors
+    ///
+    /// - `InvalidRequest` if an id is blank, the epoch is below -1, or a first heartbeat names no topic.
+    /// - `GroupIdNotFound` if the group is of another type, or unknown and the member does not join.
+    /// - `GroupMaxSizeReached` if the group, or the shard, is full.
+    /// - `UnknownMemberId` if the member is unknown and does not join.
+    /// - `FencedMemberEpoch` if the epoch is neither the member's nor the one before.
+    pub fn decide_share_heartbeat(
+        &self,
+        now: Timestamp,
+        request: &ShareHeartbeat<'_>,
+        topics: &impl Topics,
+        config: &ShareGroupConfig,
+    ) -> Result<ShareHeartbeatDecision, Refusal> {
+        request.check()?;
+        if request
+            .subscribed_topic_names
+            .as_ref()
+            .is_some_and(|names| self.config.subscribed_topics_max < names.len())
+        {
+            return Err(Refusal::with(ErrorCode::InvalidRequest, "too many subscribed topics"));
+        }
+        if request.is_leave() {
+            return self.decide_leave(request, topics);
+        }
+        let new_group;
+        let (group_id, group) = match self.groups.get_key_value(request.group_id) {
+            Some((group_id, Group::Share(group))) => (group_id.clone(), group),
+            None if !request.is_join() => return Err(Self::group_not_found()),
+            None => {
+                self.check_room()?;
+                new_group = ShareGroup::default();
+                (request.group_id.into(), &new_group)
+            }
+        };
+        let soft = self.soft.get(&group_id);
+        let context = HeartbeatContext {
+            now,
+            topics,
+            config,
+            topics_version: soft.and_then(|soft| soft.topics_version),
+            // A topic that this shard never asked for was asked for by a shard that is gone.
+            is_initialising_stale: &|topic_id| {
+                let asked = soft.and_then(|soft| soft.initialise_asked.get(&topic_id));
+                asked.is_none_or(|asked| asked.plus_ms(config.initialize_retry_interval_ms) <= now)
+            },
+        };
+        group.decide_heartbeat(&group_id, request, &context)
+    }
+
+    fn decide_leave(
+        &self,
+        request: &ShareHeartbeat<'_>,
+        topics: &impl Topics,
+    ) -> Result<ShareHeartbeatDecision, Refusal> {
+        let (group_id, group) = self.share_group(request.group_id)?;
+        let Some((member_id, _)) = group.members().get_key_value(request.member_id) else {
+            return Err(Refusal::with(ErrorCode::UnknownMemberId, "the group has no such member"));
+        };
+        Ok(ShareHeartbeatDecision {
+            records: group.decide_removal(group_id, member_id, topics),
+            answer: ShareHeartbeatAnswer {
+                member_epoch: MemberEpoch::new(-1),
+                heartbeat_interval_ms: 0,
+                assignment: None,
+            },
+            states_to_initialise: None,
+            plan: HeartbeatPlan {
+                group_id: group_id.clone(),
+                member_id: member_id.clone(),
+                kind: HeartbeatPlanKind::Leaves,
+            },
+        })
+    }
+
+    /// Applies what a decided heartbeat changes beside the log, after its records were replayed.
+    pub fn apply_share_heartbeat(&mut self, plan: HeartbeatPlan) {
+        let HeartbeatPlan { group_id, member_id, kind } = plan;
+        let is_member =
+            self.share_group(&group_id).is_ok_and(|(_, group)| group.members().contains_key(&member_id));
+        match kind {
+            HeartbeatPlanKind::Leaves => {
+                assert!(!is_member, "a leave is applied after its records are replayed")
+            }
+            HeartbeatPlanKind::Stays { now, deadline, topics_version, initialising } => {
+                assert!(is_member, "a heartbeat is applied after its records are replayed");
+                self.sessions.extend(&group_id, &member_id, deadline);
+                let soft = self.soft.entry(group_id).or_default();
+                soft.topics_version = Some(topics_version);
+                soft.initialise_asked.extend(initialising.into_iter().map(|topic_id| (topic_id, now)));
+            }
+        }
+    }
+
+    /// Starts the sessions of all members anew, after the log was replayed into this shard.
+    pub fn apply_loaded(&mut self, now: Timestamp, session_timeout_ms: impl Fn(&str) -> i64) {
+        for (group_id, Group::Share(group)) in &self.groups {
+            let deadline = now.plus_ms(session_timeout_ms(group_id));
+            for member_id in group.members().keys() {
+                self.sessions.extend(group_id, member_id, deadline);
+            }
+        }
+    }
+
+    /// Returns when the next session runs out.
+    pub fn poll_timeout(&self) -> Option<Timestamp> {
+        self.sessions.first().map(|(deadline, _, _)| *deadline)
+    }
+
+    /// Decides the removal of one member whose session ran out by `now`; changes nothing. Append, replay and
+    /// call again until it returns `None`.
+    pub fn decide_expired(&self, now: Timestamp, topics: &impl Topics) -> Option<ExpiredMember> {
+        let (deadline, group_id, member_id) = self.sessions.first()?;
+        if now < *deadline {
+            return None;
+        }
+        let Ok((_, group)) = self.share_group(group_id) else {
+            unreachable!("only members of share groups have sessions");
+        };
+        Some(ExpiredMember {
+            group_id: group_id.clone(),
+            member_id: member_id.clone(),
+            records: group.decide_removal(group_id, member_id, topics),
+        })
+    }
+
+    /// Applies one record of the log, live or at recovery. It cannot fail.
+    pub fn replay(&mut self, offset: Offset, record: &GroupRecord) {
+        assert!(self.last_replayed < Some(offset), "records are replayed in log order");
+        self.last_replayed = Some(offset);
+        let group_id = record.group_id();
+        if matches!(record, GroupRecord::ShareGroupMetadata { value: None, .. }) {
+            self.remove_group(group_id);
+            return;
+        }
+        let group = match self.groups.get_mut(group_id) {
+            Some(Group::Share(group)) => group,
+            // The group is gone already: the log was compacted.
+            None if record.is_tombstone() => return,
+            None => {
+                let Group::Share(group) =
+                    self.groups.entry(group_id.clone()).or_insert(Group::Share(ShareGroup::default()));
+                group
+            }
+        };
+        group.replay(record);
+        if let GroupRecord::ShareGroupMemberMetadata { group_id, member_id, value: None } = record {
+            self.sessions.remove(group_id, member_id);
+        }
+        if let Some(soft) = self.soft.get_mut(group_id) {
+            let initialising = &group.states().initialising;
+            soft.initialise_asked.retain(|topic_id, _| initialising.contains_key(topic_id));
+        }
+    }
+
+    fn remove_group(&mut self, group_id: &Arc<str>) {
+        if let Some(Group::Share(group)) = self.groups.remove(group_id) {
+            for member_id in group.members().keys() {
+                self.sessions.remove(group_id, member_id);
+            }
+        }
+        self.soft.remove(group_id);
+    }
+
+    /// Decides the completion of a crossing that initialised share partitions; changes nothing. The next
+    /// heartbeat of any member assigns them.
+    pub fn decide_states_initialised(
+        &self,
+        group_id: &str,
+        partitions: &TopicPartitions,
+    ) -> Vec<GroupRecord> {
+        let group = self.share_group(group_id);
+        group.map(|(group_id, group)| group.decide_initialised(group_id, partitions)).unwrap_or_default()
+    }
+
+    /// Decides the failure of such a crossing; changes nothing. The next heartbeat of any member asks again.
+    pub fn decide_states_not_initialised(
+        &self,
+        group_id: &str,
+        partitions: &TopicPartitions,
+    ) -> Vec<GroupRecord> {
+        let group = self.share_group(group_id);
+        group.map(|(group_id, group)| group.decide_not_initialised(group_id, partitions)).unwrap_or_default()
+    }
+
+    /// Decides what the deletion of topics changes in all groups; changes nothing.
+    pub fn decide_topics_deleted(&self, deleted: &BTreeSet<TopicId>) -> Vec<GroupRecord> {
+        let groups = self.groups.iter();
+        groups
+            .filter_map(|(group_id, Group::Share(group))| group.decide_topics_deleted(group_id, deleted))
+            .collect()
+    }
+
+    /// Judges the member that a transactional acknowledgement names.
+    ///
+    /// # Errors
+    ///
+    /// - `GroupIdNotFound` if the group is unknown or of another type.
+    /// - `UnknownMemberId` if the group has no such member.
+    /// - `FencedMemberEpoch` if the epoch is neither the member's nor the one before. Unlike in a heartbeat 0
+    ///   stands for no joining here, so it is refused too.
+    pub fn check_member(&self, group_id: &str, member_id: &str, epoch: MemberEpoch) -> Result<(), ErrorCode> {
+        let (_, group) = self.share_group(group_id).map_err(|refusal| refusal.error)?;
+        let member = group.members().get(member_id).ok_or(ErrorCode::UnknownMemberId)?;
+        if epoch.get() <= 0 || !member.accepts(epoch) {
+            return Err(ErrorCode::FencedMemberEpoch);
+        }
+        Ok(())
+    }
+
+    /// Returns the group of this id if it is a share group.
+    fn share_group(&self, group_id: &str) -> Result<(&Arc<str>, &ShareGroup), Refusal> {
+        match self.groups.get_key_value(group_id) {
+            Some((group_id, Group::Share(group))) => Ok((group_id, group)),
+            None => Err(Self::group_not_found()),
+        }
+    }
+
+    const fn group_not_found() -> Refusal {
+        Refusal::with(ErrorCode::GroupIdNotFound, "there is no share group of this id")
+    }
+
+    fn check_room(&self) -> Result<(), Refusal> {
+        if self.groups.len() < self.config.groups_max {
+            return Ok(());
+        }
+        Err(Refusal::with(ErrorCode::GroupMaxSizeReached, "the coordinator has no room for another group"))
+    }
+
+    /// Returns whether another shard holds the same durable state.
+    pub fn is_same_state(&self, other: &Self) -> bool {
+        self.groups == other.groups
+    }
+
+    /// Checks what must hold between two inputs.
+    ///
+    /// # Panics
+    ///
+    /// If it does not.
+    pub fn check_invariants(&self) {
+        assert!(self.groups.len() <= self.config.groups_max, "the groups are bounded");
+        for Group::Share(group) in self.groups.values() {
+            group.check_invariants();
+        }
+        self.sessions.check_invariants();
+        for (group_id, member_id) in self.sessions.members() {
+            let group = self.share_group(group_id);
+            let is_member = group.is_ok_and(|(_, group)| group.members().contains_key(member_id));
+            assert!(is_member, "only members have sessions");
+        }
+        for (group_id, soft) in &self.soft {
+            let initialising = self.share_group(group_id).map(|(_, group)| &group.states().initialising);
+            let mut asked = soft.initialise_asked.keys();
+            let is_known =
+                initialising.is_ok_and(|topics| asked.all(|topic_id| topics.contains_key(topic_id)));
+            assert!(is_known, "only initialising topics of a group were asked for");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
