@@ -7,6 +7,8 @@ use sharemark_protocol::{MemberEpoch, Timestamp, TopicId};
 
 use crate::{GroupEpoch, TopicPartitions};
 
+mod codec;
+
 /// One record of `__consumer_offsets`. A missing value is a tombstone.
 ///
 /// Share groups have the record types 10 to 15. Types 0 and 1 are committed offsets, 2 is a classic group,
