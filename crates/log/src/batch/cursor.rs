@@ -1,0 +1,96 @@
+//! Reading of what records are made of: zigzag varints and runs of bytes.
+
+/// The unread rest of some bytes. A read that fails leaves the rest undefined.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Cursor<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Cursor<'a> {
+    pub(crate) const fn new(bytes: &'a [u8]) -> Self {
+        Self { rest: bytes }
+    }
+
+    pub(crate) const fn rest(&self) -> &'a [u8] {
+        self.rest
+    }
+
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.rest.is_empty()
+    }
+
+    /// Takes `count` bytes, if there are as many.
+    pub(crate) fn take(&mut self, count: usize) -> Option<&'a [u8]> {
+        let (taken, rest) = self.rest.split_at_checked(count)?;
+        self.rest = rest;
+        Some(taken)
+    }
+
+    pub(crate) fn byte(&mut self) -> Option<u8> {
+        let (&byte, rest) = self.rest.split_first()?;
+        self.rest = rest;
+        Some(byte)
+    }
+
+    /// Takes a zigzag number of 32 bits.
+    pub(crate) fn varint(&mut self) -> Option<i32> {
+        let first = self.byte()?;
+        if first < 0x80 {
+            return Some(zigzag_32(u32::from(first)));
+        }
+        let mut value = u32::from(first & 0x7f);
+        for shift in [7, 14, 21, 28] {
+            let byte = self.byte()?;
+            value |= u32::from(byte & 0x7f) << shift;
+            if byte < 0x80 {
+                return Some(zigzag_32(value));
+            }
+        }
+        None
+    }
+
+    /// Takes a zigzag number of 64 bits.
+    pub(crate) fn varlong(&mut self) -> Option<i64> {
+        let mut value = 0_u64;
+        let mut shift = 0;
+        while shift < 70 {
+            let byte = self.byte()?;
+            value |= u64::from(byte & 0x7f) << shift;
+            if byte < 0x80 {
+                return Some(((value >> 1) as i64) ^ -((value & 1) as i64));
+            }
+            shift += 7;
+        }
+        None
+    }
+
+    /// Takes a run of bytes behind its length; a negative length is a null.
+    pub(crate) fn nullable_run(&mut self) -> Option<Option<&'a [u8]>> {
+        let length = self.varint()?;
+        match usize::try_from(length) {
+            Ok(length) => self.take(length).map(Some),
+            Err(_) => Some(None),
+        }
+    }
+}
+
+const fn zigzag_32(value: u32) -> i32 {
+    ((value >> 1) as i32) ^ -((value & 1) as i32)
+}
+
+/// Appends a zigzag number of up to 64 bits.
+pub(crate) fn put_varlong(out: &mut Vec<u8>, value: i64) {
+    let mut rest = ((value << 1) ^ (value >> 63)) as u64;
+    while 0x80 <= rest {
+        out.push((rest as u8 & 0x7f) | 0x80);
+        rest >>= 7;
+    }
+    out.push(rest as u8);
+}
+
+/// Returns how many bytes `put_varlong` writes.
+pub(crate) const fn varlong_size(value: i64) -> usize {
+    let rest = ((value << 1) ^ (value >> 63)) as u64;
+    let bits = 64 - (rest | 1).leading_zeros() as usize;
+    bits.div_ceil(7)
+}
