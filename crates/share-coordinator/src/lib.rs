@@ -3,6 +3,7 @@
 mod acknowledge_type;
 mod record_state;
 mod shard;
+mod share_sessions;
 mod state_batch;
 mod state_record;
 
@@ -12,6 +13,10 @@ pub use shard::{
     EndTransactionMarker, InitializeState, ReadDecision, Resolution, ResolutionPolicy, ResolvedBatch,
     ResolvedPartition, ShareCoordinatorConfig, ShareCoordinatorShard, StateSummary, StoredState,
     TransactionOutcome, WriteState,
+};
+pub use share_sessions::{
+    ClosedConnection, ClosedSession, ConnectionId, PartitionOutcome, SessionFetch, SessionPlan,
+    ShareSessionKey, ShareSessions, ShareSessionsConfig,
 };
 pub use state_batch::{Staged, StateBatch};
 pub use state_record::{StateChange, StateRecord, StateSnapshot, StateUpdate};
