@@ -1,3 +1,41 @@
-//! Chores.
+//! The chores of this workspace, run as `cargo xtask <chore>`.
 
-fn main() {}
+mod codegen;
+mod files;
+
+/// The table of served APIs. The generator includes its source rather than depend on the crate, so
+/// that it still builds when generated code does not.
+#[path = "../../crates/protocol/src/apis.rs"]
+#[expect(dead_code, unreachable_pub, reason = "the crate uses and exports what a chore does not need")]
+mod apis;
+
+use std::process::ExitCode;
+
+const USAGE: &str = "usage: cargo xtask CHORE
+
+chores:
+  codegen          writes crates/protocol/src/generated from the message schemas
+  codegen --check  compares it with a fresh generation; exits 1 on a difference";
+
+/// Why a chore failed, in words for the one who ran it.
+type Failure = String;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let outcome = match arguments[..] {
+        ["codegen"] => codegen::run(files::Mode::Write),
+        ["codegen", "--check"] => codegen::run(files::Mode::Check),
+        _ => {
+            eprintln!("{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("xtask: {failure}");
+            ExitCode::FAILURE
+        }
+    }
+}
