@@ -1,1 +1,3 @@
-//! Under construction.
+//! A broker for testing Kafka queues and transactions.
+
+pub mod config;

@@ -1,0 +1,91 @@
+//! What is fixed at the start.
+
+use std::collections::BTreeMap;
+
+use sharemark_protocol::NodeId;
+
+use super::builder::ConfigBuilder;
+use super::features::Features;
+use super::key::ConfigKey;
+use super::listeners::Listener;
+use super::new_topic::NewTopic;
+use super::profile::Profile;
+use super::settings::{BrokerSettings, TxnDialect};
+use super::value::{ConfigValue, split_list};
+
+/// One node of the cluster.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct NodeConfig {
+    /// Its id.
+    pub id: NodeId,
+    /// Its listeners; the first one is for tools and for the ready line.
+    pub listeners: Vec<Listener>,
+}
+
+/// What is fixed at the start.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct BrokerConfig {
+    /// Which Kafka the broker stands for.
+    pub profile: Profile,
+    /// The nodes, in order of id; never empty.
+    pub nodes: Vec<NodeConfig>,
+    /// The features in force.
+    pub features: Features,
+    /// Topics to be created at the start.
+    pub topics: Vec<NewTopic>,
+    /// Seeds all ids.
+    pub seed: u64,
+    /// The most bytes that all logs together may hold; at it, Produce answers a retriable error.
+    pub memory_limit_bytes: u64,
+    /// Broker properties that were set, checked.
+    pub(super) properties: BTreeMap<String, String>,
+}
+
+impl BrokerConfig {
+    /// Starts a configuration from the defaults.
+    pub fn builder() -> ConfigBuilder {
+        ConfigBuilder::new()
+    }
+
+    /// Returns the value that a broker property has from the start, or `None` if it has none.
+    pub fn value(&self, name: &str) -> Option<ConfigValue> {
+        let key = self.profile.broker_key(name)?;
+        match self.properties.get(name) {
+            Some(text) => key.parse(text).ok(),
+            None => key.parse_type(key.default?).ok(),
+        }
+    }
+
+    /// Returns what is in force from the start, before any client changes it.
+    pub fn settings(&self) -> BrokerSettings {
+        BrokerSettings::read(&|name| self.value(name))
+    }
+
+    /// Returns the wire forms of transactional acknowledgements that the listener called `listener` serves:
+    /// `share.txn.dialect`, or `listener.name.<listener>.share.txn.dialect` when that is set.
+    pub fn txn_dialects(&self, listener: &str) -> Vec<TxnDialect> {
+        if self.features.share_version() < 3 || self.profile == Profile::Kafka44 {
+            return Vec::new();
+        }
+        let own = format!("listener.name.{}.share.txn.dialect", listener.to_ascii_lowercase());
+        let names = match self.properties.get(&own) {
+            Some(text) => split_list(text),
+            None => match self.value("share.txn.dialect") {
+                Some(ConfigValue::List(names)) => names,
+                _ => Vec::new(),
+            },
+        };
+        names.iter().filter_map(|name| TxnDialect::parse(name)).collect()
+    }
+
+    /// Returns the properties that were set and are known, with their checked text.
+    pub(super) fn properties(&self) -> &BTreeMap<String, String> {
+        &self.properties
+    }
+}
+
+/// Returns the property that `name` means: itself, or the one after the `listener.name.<listener>.` before it.
+pub(super) fn listener_independent_key(profile: Profile, name: &str) -> Option<ConfigKey> {
+    let stripped = name.strip_prefix("listener.name.").and_then(|rest| rest.split_once('.'));
+    profile.broker_key(stripped.map_or(name, |(_, rest)| rest))
+}

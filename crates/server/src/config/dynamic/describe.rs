@@ -1,0 +1,231 @@
+//! Describes the properties of a resource as DescribeConfigs shows them.
+
+use sharemark_protocol::NodeId;
+
+use super::{ConfigResource, DynamicConfigs, scaled};
+use crate::config::broker_config::listener_independent_key;
+use crate::config::key::{ConfigKey, ConfigType, Synonym, UpdateMode, same};
+
+/// Which layer a value comes from.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum ConfigSource {
+    /// Set on the topic.
+    Topic,
+    /// Set on the node while it runs.
+    DynamicBroker,
+    /// Set on all nodes while they run.
+    DynamicDefaultBroker,
+    /// Set at the start.
+    StaticBroker,
+    /// Set nowhere.
+    Default,
+    /// Set on the group.
+    Group,
+}
+
+impl ConfigSource {
+    /// Returns the number that stands for this layer in a DescribeConfigs answer.
+    pub const fn wire_id(self) -> i8 {
+        match self {
+            Self::Topic => 1,
+            Self::DynamicBroker => 2,
+            Self::DynamicDefaultBroker => 3,
+            Self::StaticBroker => 4,
+            Self::Default => 5,
+            Self::Group => 8,
+        }
+    }
+}
+
+/// One layer's value of a property, or of another that supplies it.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct DescribedSynonym {
+    /// The property of that layer.
+    pub name: String,
+    /// Its value; `None` when it is never shown.
+    pub value: Option<String>,
+    /// The layer.
+    pub source: ConfigSource,
+}
+
+/// One property of a resource.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct DescribedConfig {
+    /// Its name.
+    pub name: String,
+    /// The value in force; `None` when it has none, or is never shown.
+    pub value: Option<String>,
+    /// Whether it can only be set at a start.
+    pub read_only: bool,
+    /// The layer that the value comes from.
+    pub source: ConfigSource,
+    /// Whether the value is never shown.
+    pub sensitive: bool,
+    /// The type; `None` for a property that is not known.
+    pub kind: Option<ConfigType>,
+    /// All layers that have a value, the strongest first.
+    pub synonyms: Vec<DescribedSynonym>,
+}
+
+/// Broker properties for which others stand in when they are not set.
+static STAND_INS: &[(&str, &[Synonym])] = &[
+    ("log.flush.interval.ms", &[same("log.flush.interval.ms"), same("log.flush.scheduler.interval.ms")]),
+    ("log.retention.hours", HOURS_OF_RETENTION),
+    ("log.retention.minutes", HOURS_OF_RETENTION),
+    ("log.retention.ms", HOURS_OF_RETENTION),
+    ("log.roll.hours", &[same("log.roll.ms"), same("log.roll.hours")]),
+    ("log.roll.jitter.hours", &[same("log.roll.jitter.ms"), same("log.roll.jitter.hours")]),
+    ("log.roll.jitter.ms", &[same("log.roll.jitter.ms"), same("log.roll.jitter.hours")]),
+    ("log.roll.ms", &[same("log.roll.ms"), same("log.roll.hours")]),
+];
+
+const HOURS_OF_RETENTION: &[Synonym] =
+    &[same("log.retention.ms"), same("log.retention.minutes"), same("log.retention.hours")];
+
+impl DynamicConfigs {
+    /// Describes the properties of `resource` as `node` sees them: those named in `wanted`, or all.
+    pub fn describe(
+        &self,
+        node: NodeId,
+        resource: &ConfigResource,
+        wanted: Option<&[&str]>,
+    ) -> Vec<DescribedConfig> {
+        let is_wanted = |name: &str| wanted.is_none_or(|wanted| wanted.contains(&name));
+        match resource {
+            ConfigResource::Topic(_) => {
+                let keys = self.profile().topic_keys().filter(|key| !key.internal && is_wanted(key.name));
+                keys.map(|key| self.describe_own(node, resource, &key)).collect()
+            }
+            ConfigResource::Group(_) => {
+                let keys = self.profile().group_keys().filter(|key| !key.internal && is_wanted(key.name));
+                keys.map(|key| self.describe_own(node, resource, &key)).collect()
+            }
+            ConfigResource::Broker(None) => {
+                let set = self.overrides(resource).map(|(name, _)| name).filter(|name| is_wanted(name));
+                set.map(|name| self.describe_broker(None, name)).collect()
+            }
+            ConfigResource::Broker(Some(_)) => {
+                let own = self.overrides(resource).map(|(name, _)| name);
+                let of_all = self.overrides(&ConfigResource::Broker(None)).map(|(name, _)| name);
+                let at_start = self.start.properties().keys().map(String::as_str);
+                let known: Vec<_> = self.profile().broker_keys().filter(|key| !key.internal).collect();
+                let mut names: Vec<&str> = known.iter().map(|key| key.name).collect();
+                names.extend(own.chain(of_all).chain(at_start));
+                names.sort_unstable();
+                names.dedup();
+                names.retain(|name| is_wanted(name));
+                names.into_iter().map(|name| self.describe_broker(Some(node), name)).collect()
+            }
+        }
+    }
+
+    fn describe_own(&self, node: NodeId, resource: &ConfigResource, key: &ConfigKey) -> DescribedConfig {
+        let value = self.resource_value(key, Some(resource), Some(node));
+        let mut synonyms = Vec::new();
+        if let Some(own) = self.layers.get(resource).and_then(|layer| layer.get(key.name)) {
+            let source = match resource {
+                ConfigResource::Topic(_) => ConfigSource::Topic,
+                ConfigResource::Group(_) => ConfigSource::Group,
+                ConfigResource::Broker(_) => ConfigSource::DynamicBroker,
+            };
+            synonyms.push(DescribedSynonym { name: key.name.to_owned(), value: Some(own.clone()), source });
+        }
+        self.push_synonyms(Some(node), key.synonyms, false, &mut synonyms);
+        if let (ConfigResource::Group(_), true, Some(default)) =
+            (resource, key.synonyms.is_empty(), key.default)
+        {
+            let value = Some(default.to_owned());
+            synonyms.push(DescribedSynonym {
+                name: key.name.to_owned(),
+                value,
+                source: ConfigSource::Default,
+            });
+        }
+        DescribedConfig {
+            name: key.name.to_owned(),
+            value: value.map(|(value, _)| value.to_string()),
+            read_only: false,
+            source: synonyms.first().map_or(ConfigSource::Default, |synonym| synonym.source),
+            sensitive: key.is_sensitive(),
+            kind: Some(key.kind),
+            synonyms,
+        }
+    }
+
+    /// Describes a broker property as `node` sees it, or (`None`) as it is set on all nodes.
+    fn describe_broker(&self, node: Option<NodeId>, name: &str) -> DescribedConfig {
+        let key = listener_independent_key(self.profile(), name);
+        let sensitive = key.is_none_or(|key| key.is_sensitive());
+        let mut synonyms = Vec::new();
+        match STAND_INS.binary_search_by(|(stands_in, _)| (*stands_in).cmp(name)) {
+            Ok(index) => self.push_synonyms(node, STAND_INS[index].1, sensitive, &mut synonyms),
+            Err(_) => self.push_layers(node, name, sensitive, &mut synonyms),
+        }
+        if node.is_none() {
+            synonyms.retain(|synonym| synonym.source == ConfigSource::DynamicDefaultBroker);
+        }
+        let value = match key {
+            Some(_) if sensitive => None,
+            Some(key) => self.broker_value(&key, name, node).map(|(value, _)| value.to_string()),
+            None => None,
+        };
+        DescribedConfig {
+            name: name.to_owned(),
+            value,
+            read_only: key.is_none_or(|key| key.update == UpdateMode::ReadOnly),
+            source: synonyms.first().map_or(ConfigSource::Default, |synonym| synonym.source),
+            sensitive,
+            kind: key.map(|key| key.kind),
+            synonyms,
+        }
+    }
+
+    fn push_layers(
+        &self,
+        node: Option<NodeId>,
+        name: &str,
+        hidden: bool,
+        synonyms: &mut Vec<DescribedSynonym>,
+    ) {
+        for (source, layer) in self.broker_layers(node) {
+            if let Some(text) = layer.get(name) {
+                let value = (!hidden).then(|| text.clone());
+                synonyms.push(DescribedSynonym { name: name.to_owned(), value, source });
+            }
+        }
+        if let Some(default) = listener_independent_key(self.profile(), name).and_then(|key| key.default) {
+            let value = (!hidden).then(|| default.to_owned());
+            synonyms.push(DescribedSynonym { name: name.to_owned(), value, source: ConfigSource::Default });
+        }
+    }
+
+    /// Adds what each layer says of each of the broker properties `names`: layer by layer.
+    fn push_synonyms(
+        &self,
+        node: Option<NodeId>,
+        names: &[Synonym],
+        hidden: bool,
+        synonyms: &mut Vec<DescribedSynonym>,
+    ) {
+        let shown = |synonym: &Synonym, text: &str| {
+            let key = self.profile().broker_key(synonym.name)?;
+            (!hidden).then(|| scaled(&key, synonym, text).map(|value| value.to_string())).flatten()
+        };
+        for (source, layer) in self.broker_layers(node) {
+            for synonym in names {
+                if let Some(text) = layer.get(synonym.name) {
+                    let name = synonym.name.to_owned();
+                    synonyms.push(DescribedSynonym { name, value: shown(synonym, text), source });
+                }
+            }
+        }
+        for synonym in names {
+            let key = self.profile().broker_key(synonym.name);
+            if let Some(default) = key.and_then(|key| key.default) {
+                let name = synonym.name.to_owned();
+                let source = ConfigSource::Default;
+                synonyms.push(DescribedSynonym { name, value: shown(synonym, default), source });
+            }
+        }
+    }
+}
