@@ -19,4 +19,4 @@ pub use share_sessions::{
     ShareSessionKey, ShareSessions, ShareSessionsConfig,
 };
 pub use state_batch::{Staged, StateBatch};
-pub use state_record::{StateChange, StateRecord, StateSnapshot, StateUpdate};
+pub use state_record::{StateChange, StateRecord, StateRecordError, StateSnapshot, StateUpdate};

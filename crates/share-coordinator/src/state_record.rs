@@ -1,7 +1,10 @@
 //! The records of `__share_group_state`.
 
+mod codec;
+
 use sharemark_protocol::{LeaderEpoch, Offset, SharePartitionKey, StateEpoch, Timestamp};
 
+pub use self::codec::StateRecordError;
 use crate::StateBatch;
 
 /// One record of `__share_group_state`.
@@ -59,3 +62,6 @@ pub struct StateUpdate {
     /// What changed, in order of offsets.
     pub batches: Vec<StateBatch>,
 }
+
+#[cfg(test)]
+mod tests;
