@@ -31,10 +31,7 @@ pub(super) fn message(message: &Message) -> Result<String, Failure> {
 fn imports(message: &Message) -> String {
     let holds = |wanted: &dyn Fn(&Type) -> bool| {
         let mut fields = message.structs.iter().flat_map(|structure| &structure.fields);
-        fields.any(|field| match &field.kind {
-            Type::Array(element) => wanted(element),
-            other => wanted(other),
-        })
+        fields.any(|field| wanted(field.kind.element().unwrap_or(&field.kind)))
     };
     let mut text = "use std::ops::RangeInclusive;\n\n".to_owned();
     if holds(&|kind| *kind == Type::Bytes) {
@@ -70,7 +67,7 @@ fn declaration(message: &Message, structure: &Struct) -> String {
     if !has_float(message) {
         derives.push("Eq");
     }
-    if structure.fields.iter().all(|field| value::is_rust_default(field)) {
+    if structure.fields.iter().all(value::is_rust_default) {
         derives.push("Default");
     }
     let mut text = String::new();

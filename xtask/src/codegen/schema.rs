@@ -181,10 +181,10 @@ impl<'a> Parser<'a> {
         }
         let nullable = field.get("nullableVersions").and_then(Value::as_str).unwrap_or("none");
         let is_topic_id = schema_name.to_lowercase().ends_with("topicid");
-        let default = field.get("default").map(|default| match default {
-            Value::String(text) => text.clone(),
-            other => other.to_string(),
-        });
+        // Numbers stand in the schemas with and without quotes.
+        let default = field
+            .get("default")
+            .map(|default| default.as_str().map_or_else(|| default.to_string(), str::to_owned));
         let tag = tag
             .map(u32::try_from)
             .transpose()

@@ -9,11 +9,11 @@ use crate::{Records, StrBytes, TopicId};
 pub(super) const STRING_BYTES_MAX: usize = 0x7fff;
 
 /// What the arrays of one message may take up in memory, beside `MEMORY_PER_BYTE` for each byte read.
-const MEMORY_BYTES_BASE: usize = 64 << 20;
+const MEMORY_BYTES_BASE: usize = 4 << 20;
 
-/// How much memory a byte of the frame may become: full messages stay below 4, arrays of empty strings
-/// or structures can reach 100 and are refused when they get large.
-const MEMORY_PER_BYTE: usize = 8;
+/// How much memory a byte of the frame may become: real messages stay below 10, long arrays of empty
+/// strings or structures reach 100 and are refused.
+const MEMORY_PER_BYTE: usize = 16;
 
 /// Reads a frame from front to back. Strings and byte fields it returns are slices of the frame.
 ///

@@ -35,14 +35,8 @@ impl Message for AddPartitionsToTxnRequest {
         }
         if version <= 3 {
             out.write_string(flexible, &self.v3_and_below_transactional_id);
-        }
-        if version <= 3 {
             out.write_i64(self.v3_and_below_producer_id);
-        }
-        if version <= 3 {
             out.write_i16(self.v3_and_below_producer_epoch);
-        }
-        if version <= 3 {
             out.write_array(version, flexible, &self.v3_and_below_topics);
         }
         if flexible {
@@ -130,8 +124,6 @@ impl Element for AddPartitionsToTxnTopic {
     fn encode(&self, version: i16, flexible: bool, out: &mut Writer) {
         if version <= 3 {
             out.write_string(flexible, &self.name);
-        }
-        if version <= 3 {
             out.write_array(version, flexible, &self.partitions);
         }
         if flexible {

@@ -31,8 +31,6 @@ impl Message for AddPartitionsToTxnResponse {
         out.write_i32(self.throttle_time_ms);
         if 4 <= version {
             out.write_i16(self.error_code);
-        }
-        if 4 <= version {
             out.write_array(version, true, &self.results_by_transaction);
         }
         if version <= 3 {
@@ -106,8 +104,6 @@ impl Element for AddPartitionsToTxnTopicResult {
     fn encode(&self, version: i16, flexible: bool, out: &mut Writer) {
         if version <= 3 {
             out.write_string(flexible, &self.name);
-        }
-        if version <= 3 {
             out.write_array(version, flexible, &self.results_by_partition);
         }
         if flexible {
@@ -146,8 +142,6 @@ impl Element for AddPartitionsToTxnPartitionResult {
     fn encode(&self, version: i16, flexible: bool, out: &mut Writer) {
         if version <= 3 {
             out.write_i32(self.partition_index);
-        }
-        if version <= 3 {
             out.write_i16(self.partition_error_code);
         }
         if flexible {

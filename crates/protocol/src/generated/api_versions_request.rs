@@ -41,14 +41,10 @@ impl Message for ApiVersionsRequest {
         let flexible = 3 <= version;
         if 3 <= version {
             out.write_string(true, &self.client_software_name);
-        }
-        if 3 <= version {
             out.write_string(true, &self.client_software_version);
         }
         if 5 <= version {
             out.write_nullable_string(true, true, self.cluster_id.as_ref());
-        }
-        if 5 <= version {
             out.write_i32(self.node_id);
         }
         if flexible {

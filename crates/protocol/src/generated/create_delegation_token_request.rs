@@ -41,8 +41,6 @@ impl Message for CreateDelegationTokenRequest {
         let flexible = 2 <= version;
         if 3 <= version {
             out.write_nullable_string(true, true, self.owner_principal_type.as_ref());
-        }
-        if 3 <= version {
             out.write_nullable_string(true, true, self.owner_principal_name.as_ref());
         }
         out.write_array(version, flexible, &self.renewers);

@@ -49,8 +49,6 @@ impl Message for CreateDelegationTokenResponse {
         out.write_string(flexible, &self.principal_name);
         if 3 <= version {
             out.write_string(true, &self.token_requester_principal_type);
-        }
-        if 3 <= version {
             out.write_string(true, &self.token_requester_principal_name);
         }
         out.write_i64(self.issue_timestamp_ms);

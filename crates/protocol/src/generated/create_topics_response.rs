@@ -91,11 +91,7 @@ impl Element for CreatableTopicResult {
         out.write_nullable_string(flexible, true, self.error_message.as_ref());
         if 5 <= version {
             out.write_i32(self.num_partitions);
-        }
-        if 5 <= version {
             out.write_i16(self.replication_factor);
-        }
-        if 5 <= version {
             out.write_nullable_array(version, true, true, self.configs.as_deref());
         }
         if flexible {

@@ -147,8 +147,6 @@ impl Element for DescribeConfigsResourceResult {
         out.write_array(version, flexible, &self.synonyms);
         if 3 <= version {
             out.write_i8(self.config_type);
-        }
-        if 3 <= version {
             out.write_nullable_string(flexible, true, self.documentation.as_ref());
         }
         if flexible {

@@ -90,8 +90,6 @@ impl Element for DescribeLogDirsResult {
         out.write_array(version, flexible, &self.topics);
         if 4 <= version {
             out.write_i64(self.total_bytes);
-        }
-        if 4 <= version {
             out.write_i64(self.usable_bytes);
         }
         if 5 <= version {

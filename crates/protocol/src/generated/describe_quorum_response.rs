@@ -198,8 +198,6 @@ impl Element for ReplicaState {
         out.write_i64(self.log_end_offset);
         if 1 <= version {
             out.write_i64(self.last_fetch_timestamp);
-        }
-        if 1 <= version {
             out.write_i64(self.last_caught_up_timestamp);
         }
         out.write_no_tags();

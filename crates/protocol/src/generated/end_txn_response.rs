@@ -37,8 +37,6 @@ impl Message for EndTxnResponse {
         out.write_i16(self.error_code);
         if 5 <= version {
             out.write_i64(self.producer_id);
-        }
-        if 5 <= version {
             out.write_i16(self.producer_epoch);
         }
         if flexible {

@@ -72,8 +72,6 @@ impl Message for FetchRequest {
         out.write_i8(self.isolation_level);
         if 7 <= version {
             out.write_i32(self.session_id);
-        }
-        if 7 <= version {
             out.write_i32(self.session_epoch);
         }
         out.write_array(version, flexible, &self.topics);

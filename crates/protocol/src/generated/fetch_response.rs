@@ -33,8 +33,6 @@ impl Message for FetchResponse {
         out.write_i32(self.throttle_time_ms);
         if 7 <= version {
             out.write_i16(self.error_code);
-        }
-        if 7 <= version {
             out.write_i32(self.session_id);
         }
         out.write_array(version, flexible, &self.responses);

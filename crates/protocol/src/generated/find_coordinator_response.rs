@@ -59,11 +59,7 @@ impl Message for FindCoordinatorResponse {
         }
         if version <= 3 {
             out.write_i32(self.node_id);
-        }
-        if version <= 3 {
             out.write_string(flexible, &self.host);
-        }
-        if version <= 3 {
             out.write_i32(self.port);
         }
         if 4 <= version {

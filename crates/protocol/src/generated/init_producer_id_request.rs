@@ -49,14 +49,10 @@ impl Message for InitProducerIdRequest {
         out.write_i32(self.transaction_timeout_ms);
         if 3 <= version {
             out.write_i64(self.producer_id);
-        }
-        if 3 <= version {
             out.write_i16(self.producer_epoch);
         }
         if 6 <= version {
             out.write_bool(self.enable2_pc);
-        }
-        if 6 <= version {
             out.write_bool(self.keep_prepared_txn);
         }
         if flexible {

@@ -50,8 +50,6 @@ impl Message for InitProducerIdResponse {
         out.write_i16(self.producer_epoch);
         if 6 <= version {
             out.write_i64(self.ongoing_txn_producer_id);
-        }
-        if 6 <= version {
             out.write_i16(self.ongoing_txn_producer_epoch);
         }
         if flexible {

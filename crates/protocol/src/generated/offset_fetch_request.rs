@@ -41,8 +41,6 @@ impl Message for OffsetFetchRequest {
         let flexible = 6 <= version;
         if version <= 7 {
             out.write_string(flexible, &self.group_id);
-        }
-        if version <= 7 {
             out.write_nullable_array(version, flexible, 2 <= version, self.topics.as_deref());
         }
         if 8 <= version {
@@ -134,8 +132,6 @@ impl Element for OffsetFetchRequestGroup {
         out.write_string(true, &self.group_id);
         if 9 <= version {
             out.write_nullable_string(true, true, self.member_id.as_ref());
-        }
-        if 9 <= version {
             out.write_i32(self.member_epoch);
         }
         out.write_nullable_array(version, true, true, self.topics.as_deref());

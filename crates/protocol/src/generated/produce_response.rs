@@ -146,8 +146,6 @@ impl Element for PartitionProduceResponse {
         }
         if 8 <= version {
             out.write_array(version, flexible, &self.record_errors);
-        }
-        if 8 <= version {
             out.write_nullable_string(flexible, true, self.error_message.as_ref());
         }
         if flexible {

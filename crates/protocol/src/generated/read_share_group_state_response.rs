@@ -148,14 +148,8 @@ impl Element for StateBatch {
         out.write_i16(self.delivery_count);
         if 1 <= version {
             out.write_i64(self.staged_producer_id);
-        }
-        if 1 <= version {
             out.write_i16(self.staged_producer_epoch);
-        }
-        if 1 <= version {
             out.write_i8(self.staged_ack_type);
-        }
-        if 1 <= version {
             out.write_i8(self.staged_delivery_state);
         }
         out.write_no_tags();

@@ -72,8 +72,6 @@ impl Message for ShareFetchRequest {
         out.write_i32(self.batch_size);
         if 2 <= version {
             out.write_i8(self.share_acquire_mode);
-        }
-        if 2 <= version {
             out.write_bool(self.is_renew_ack);
         }
         out.write_array(version, true, &self.topics);

@@ -99,11 +99,7 @@ impl Element for DescribedGroup {
         out.write_i32(self.authorized_operations);
         if 1 <= version {
             out.write_nullable_struct(version, true, true, self.topology_description.as_ref());
-        }
-        if 1 <= version {
             out.write_i8(self.topology_description_status);
-        }
-        if 1 <= version {
             out.write_nullable_string(true, true, self.assignor_name.as_ref());
         }
         out.write_no_tags();

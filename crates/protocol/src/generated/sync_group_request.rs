@@ -44,8 +44,6 @@ impl Message for SyncGroupRequest {
         }
         if 5 <= version {
             out.write_nullable_string(true, true, self.protocol_type.as_ref());
-        }
-        if 5 <= version {
             out.write_nullable_string(true, true, self.protocol_name.as_ref());
         }
         out.write_array(version, flexible, &self.assignments);

@@ -38,8 +38,6 @@ impl Message for SyncGroupResponse {
         out.write_i16(self.error_code);
         if 5 <= version {
             out.write_nullable_string(true, true, self.protocol_type.as_ref());
-        }
-        if 5 <= version {
             out.write_nullable_string(true, true, self.protocol_name.as_ref());
         }
         out.write_bytes(flexible, &self.assignment);

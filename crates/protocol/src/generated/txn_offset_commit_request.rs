@@ -57,11 +57,7 @@ impl Message for TxnOffsetCommitRequest {
         out.write_i16(self.producer_epoch);
         if 3 <= version {
             out.write_i32(self.generation_id_or_member_epoch);
-        }
-        if 3 <= version {
             out.write_string(true, &self.member_id);
-        }
-        if 3 <= version {
             out.write_nullable_string(true, true, self.group_instance_id.as_ref());
         }
         out.write_array(version, flexible, &self.topics);

@@ -107,8 +107,6 @@ impl Element for PartitionData {
         out.write_i32(self.replica_id);
         if 1 <= version {
             out.write_uuid(self.replica_directory_id);
-        }
-        if 1 <= version {
             out.write_uuid(self.voter_directory_id);
         }
         out.write_i32(self.last_offset_epoch);

@@ -129,12 +129,13 @@ impl<'a> Emitter<'a> {
 
     fn encode(&self) -> Result<String, Failure> {
         let mut text = String::new();
-        for field in self.untagged() {
-            let write = self.write(field);
-            match condition(field.versions, self.structure.reach) {
-                None => text.push_str(&write),
+        let fields: Vec<&Field> = self.untagged().collect();
+        for run in fields.chunk_by(|a, b| a.versions == b.versions) {
+            let writes: String = run.iter().map(|field| self.write(field)).collect();
+            match condition(run[0].versions, self.structure.reach) {
+                None => text.push_str(&writes),
                 Some(condition) => {
-                    let _ = write!(text, "if {condition} {{ {write} }}");
+                    let _ = write!(text, "if {condition} {{ {writes} }}");
                 }
             }
             text.push('\n');

@@ -122,6 +122,14 @@ impl Type {
         }
     }
 
+    /// Returns what an array is made of; `None` for another type.
+    pub(in crate::codegen) fn element(&self) -> Option<&Self> {
+        match self {
+            Self::Array(element) => Some(element),
+            Self::Fixed(_) | Self::String | Self::Bytes | Self::Records | Self::Struct(_) => None,
+        }
+    }
+
     /// Returns the name in the schema.
     pub(in crate::codegen) fn schema_name(&self) -> String {
         match self {
