@@ -1,3 +1,7 @@
-//! A broker for testing Kafka queues and transactions.
+//! Sharemark: a broker for testing Kafka queues and transactions.
+//!
+//! [`broker`] is the deterministic core, [`config`] what can be configured; `shell` gives them threads, sockets, a
+//! clock and a command line.
 
+pub mod broker;
 pub mod config;

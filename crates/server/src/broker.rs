@@ -1,0 +1,197 @@
+//! The deterministic core: joins the logs and the coordinators into one broker.
+//!
+//! It reads no clock and no socket. Inputs go in through [`Broker::handle`]; flushes, answers and deadlines come
+//! out through the `poll_*` functions. Each kind of request has a file of its own below.
+
+mod api_versions;
+mod appends;
+mod authorize;
+mod cluster;
+mod coordinators;
+mod create_partitions;
+mod create_topics;
+mod crossing;
+mod delete_topics;
+mod describe_cluster;
+mod describe_topic_partitions;
+mod fetch;
+mod fetch_sessions;
+mod find_coordinator;
+mod input;
+mod leaders;
+mod list_offsets;
+mod log_config;
+mod metadata;
+mod node;
+mod operations;
+mod parked;
+mod produce;
+mod random;
+mod requests;
+mod ticks;
+mod topics;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use sharemark_log::{Flush, StorageWrite};
+use sharemark_protocol::messages::ResponseMessage;
+use sharemark_protocol::{NodeId, Timestamp, TopicIdPartition};
+
+use crate::config::{BrokerConfig, DynamicConfigs};
+use cluster::Cluster;
+use crossing::Crossing;
+pub use input::{
+    ConnectionId, Deadlines, FlushNumber, Input, ListenerId, Now, Origin, Output, Principal, Request,
+};
+use node::Node;
+use parked::{Parked, Wait, Wake};
+use random::Random;
+
+/// A cluster in one process, as a state machine.
+#[derive(Debug)]
+pub struct Broker {
+    cluster: Cluster,
+    nodes: BTreeMap<NodeId, Node>,
+    random: Random,
+    /// Calls between nodes that this step has made and not yet carried out.
+    crossings: VecDeque<Crossing>,
+    /// Partitions that changed in this step in a way a parked request may wait for.
+    changed: BTreeSet<TopicIdPartition>,
+    /// What this step has written, for the next flush.
+    writes: Vec<StorageWrite>,
+    /// The number of the flush that `writes` will be.
+    next_flush: FlushNumber,
+    /// Answers, each with the flush that has to be durable first.
+    outputs: VecDeque<(FlushNumber, Output)>,
+    /// The last flush known to be durable.
+    durable: FlushNumber,
+    /// When logs are next looked through for what retention lets go.
+    next_retention: Timestamp,
+}
+
+impl Broker {
+    /// Starts a cluster with the nodes and topics of `config`, and nothing in its logs.
+    pub fn new(config: BrokerConfig, now: Now) -> Self {
+        let mut random = Random::new(config.seed);
+        let nodes: Vec<NodeId> = config.nodes.iter().map(|node| node.id).collect();
+        let settings = config.settings();
+        let new_topics = config.topics.clone();
+        let cluster = Cluster::new(
+            random.uuid().to_string(),
+            nodes.clone(),
+            config.features.clone(),
+            DynamicConfigs::new(config),
+        );
+        let mut broker = Self {
+            cluster,
+            nodes: nodes.into_iter().map(|id| (id, Node::new(&settings))).collect(),
+            random,
+            crossings: VecDeque::new(),
+            changed: BTreeSet::new(),
+            writes: Vec::new(),
+            next_flush: 1,
+            outputs: VecDeque::new(),
+            durable: 0,
+            next_retention: now.clock,
+        };
+        for topic in new_topics {
+            broker.create_configured_topic(now, &topic);
+        }
+        broker
+    }
+
+    /// Handles one input completely: afterwards nothing of it is left but parked requests and held crossings.
+    pub fn handle(&mut self, now: Now, input: Input) {
+        match input {
+            Input::Request(request) => self.handle_request(now, *request),
+            Input::PeerClosed(connection) => self.handle_peer_closed(now, connection),
+            Input::Disconnected(connection) => self.handle_disconnected(now, connection),
+            Input::Flushed(number) => self.durable = self.durable.max(number),
+            Input::Tick => self.handle_tick(now),
+        }
+        self.settle(now);
+    }
+
+    /// Carries out crossings and wakes parked requests until the step has come to rest.
+    fn settle(&mut self, now: Now) {
+        loop {
+            if let Some(crossing) = self.crossings.pop_front() {
+                self.carry_out(now, crossing);
+            } else if let Some(partition) = self.changed.pop_first() {
+                self.wake_waiting_for(now, partition);
+            } else {
+                return;
+            }
+        }
+    }
+
+    fn wake_waiting_for(&mut self, now: Now, partition: TopicIdPartition) {
+        let node_ids: Vec<NodeId> = self.nodes.keys().copied().collect();
+        for id in node_ids {
+            let waiting: Vec<_> = match self.nodes.get(&id) {
+                Some(node) => node.parked.waiting_for(&partition).collect(),
+                None => Vec::new(),
+            };
+            for parked_id in waiting {
+                let parked = self.nodes.get_mut(&id).and_then(|node| node.parked.take(parked_id));
+                if let Some(parked) = parked {
+                    self.resume(now, parked, Wake::Changed);
+                }
+            }
+        }
+    }
+
+    fn handle_peer_closed(&mut self, now: Now, connection: ConnectionId) {
+        let parked: Vec<Parked> = self
+            .nodes
+            .values_mut()
+            .filter_map(|node| node.parked.of_connection(connection).and_then(|id| node.parked.take(id)))
+            .collect();
+        for parked in parked {
+            self.resume(now, parked, Wake::PeerClosed);
+        }
+    }
+
+    fn resume(&mut self, now: Now, parked: Parked, wake: Wake) {
+        let Parked { origin, deadline, wait } = parked;
+        match wait {
+            Wait::Fetch(wait) => self.resume_fetch(now, origin, deadline, *wait, wake),
+            Wait::Time(answer) => self.answer(&origin, *answer),
+        }
+    }
+
+    /// Hands out the answer to a request, once what this step has written is durable.
+    fn answer(&mut self, origin: &Origin, message: ResponseMessage) {
+        let output = Output::Answer {
+            connection: origin.connection,
+            api_version: origin.api_version,
+            message: Box::new(message),
+        };
+        self.output(output);
+    }
+
+    fn output(&mut self, output: Output) {
+        // Reads may show what this step wrote, so every output waits for the flush being built, if there is one.
+        let after = if self.writes.is_empty() { self.next_flush - 1 } else { self.next_flush };
+        self.outputs.push_back((after, output));
+    }
+
+    /// Returns what has been written since the last call, to be made durable as one whole.
+    pub fn poll_flush(&mut self) -> Option<Flush> {
+        if self.writes.is_empty() {
+            return None;
+        }
+        let number = self.next_flush;
+        self.next_flush = number + 1;
+        Some(Flush { number, writes: std::mem::take(&mut self.writes) })
+    }
+
+    /// Returns the next output that waits for no flush, or for a durable one.
+    pub fn poll_output(&mut self) -> Option<Output> {
+        let (after, _) = self.outputs.front()?;
+        if self.durable < *after {
+            return None;
+        }
+        self.outputs.pop_front().map(|(_, output)| output)
+    }
+}

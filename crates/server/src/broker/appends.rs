@@ -1,0 +1,86 @@
+//! Appends to logs, and what comes of them: writes to flush, requests to wake, memory in use.
+
+use sharemark_log::batch::{BatchBuilder, CheckedBatch};
+use sharemark_log::{AppendContext, Appended, Log, Origin, StorageWrite};
+use sharemark_protocol::{CoordinatorRecord, ErrorCode, Offset, Producer, TopicIdPartition};
+
+use super::Broker;
+use super::input::Now;
+
+impl Broker {
+    /// Changes a log, and keeps the books on memory and on who has to be woken.
+    pub(super) fn with_log<T>(
+        &mut self,
+        at: TopicIdPartition,
+        change: impl FnOnce(&mut Log, &mut Vec<StorageWrite>) -> T,
+    ) -> Option<T> {
+        let partition = self.cluster.partition_mut(at)?;
+        let bytes_before = partition.log.bytes();
+        let outcome = change(&mut partition.log, &mut self.writes);
+        let bytes_after = partition.log.bytes();
+        self.cluster.stored_bytes = self.cluster.stored_bytes + bytes_after - bytes_before;
+        self.changed.insert(at);
+        Some(outcome)
+    }
+
+    /// Appends a client's batch to a partition that its node leads.
+    ///
+    /// # Errors
+    ///
+    /// - `KafkaStorageError` if all logs together have reached the memory limit; a producer tries again.
+    /// - What the log refuses.
+    pub(super) fn append_produced(
+        &mut self,
+        now: Now,
+        at: TopicIdPartition,
+        batch: CheckedBatch,
+        verified: bool,
+    ) -> Result<Appended, ErrorCode> {
+        let partition = self.cluster.partition(at).ok_or(ErrorCode::UnknownTopicOrPartition)?;
+        let context =
+            AppendContext { origin: Origin::Client, leader_epoch: partition.leader_epoch, verified };
+        let plan = partition.log.decide_append(now.clock, &batch, context)?;
+        let size_bytes = u64::try_from(batch.size()).unwrap_or(u64::MAX);
+        let limit_bytes = self.cluster.configs.start().memory_limit_bytes;
+        if !plan.is_duplicate() && limit_bytes < self.cluster.stored_bytes.saturating_add(size_bytes) {
+            return Err(ErrorCode::KafkaStorageError);
+        }
+        self.with_log(at, |log, writes| log.append(plan, batch, writes))
+            .ok_or(ErrorCode::UnknownTopicOrPartition)
+    }
+
+    /// Appends what a coordinator has decided, as one batch; with a producer as part of its transaction.
+    ///
+    /// The caller replays the records next, starting at the returned offset.
+    ///
+    /// # Errors
+    ///
+    /// - `NotCoordinator` if the partition is gone.
+    /// - What the log refuses: a fenced leader, a producer's epoch.
+    pub(super) fn append_records(
+        &mut self,
+        now: Now,
+        at: TopicIdPartition,
+        records: &[CoordinatorRecord],
+        producer: Option<Producer>,
+    ) -> Result<Offset, ErrorCode> {
+        assert!(!records.is_empty(), "there is something to append");
+        let mut builder = BatchBuilder::new();
+        if let Some(producer) = producer {
+            builder = builder.producer(producer, 0).transactional();
+        }
+        for record in records {
+            builder.push(now.clock, Some(&record.key), record.value.as_deref(), &[]);
+        }
+        let batch = builder.build_checked();
+        let partition = self.cluster.partition(at).ok_or(ErrorCode::NotCoordinator)?;
+        let context = AppendContext {
+            origin: Origin::Coordinator,
+            leader_epoch: partition.leader_epoch,
+            verified: true,
+        };
+        let plan = partition.log.decide_append(now.clock, &batch, context)?;
+        let appended = self.with_log(at, |log, writes| log.append(plan, batch, writes));
+        appended.map(|appended| appended.base_offset).ok_or(ErrorCode::NotCoordinator)
+    }
+}

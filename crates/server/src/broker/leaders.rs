@@ -1,0 +1,77 @@
+//! Who leads what, and what a client that asked elsewhere is told.
+
+use sharemark_protocol::{ErrorCode, LeaderEpoch, NodeId, TopicIdPartition};
+
+use super::Broker;
+use super::cluster::Partition;
+use super::input::ListenerId;
+use crate::config::Endpoint;
+
+impl Broker {
+    /// Returns a partition that `node` leads, for a client that knows its leader epoch or none (-1).
+    ///
+    /// # Errors
+    ///
+    /// - `UnknownTopicOrPartition` if there is none.
+    /// - `NotLeaderOrFollower` if another node leads it.
+    /// - `FencedLeaderEpoch` if the client's epoch is over.
+    /// - `UnknownLeaderEpoch` if the client's epoch is still to come.
+    pub(super) fn decide_leader(
+        &self,
+        node: NodeId,
+        at: TopicIdPartition,
+        known_epoch: i32,
+    ) -> Result<&Partition, ErrorCode> {
+        let partition = self.cluster.partition(at).ok_or(ErrorCode::UnknownTopicOrPartition)?;
+        let epoch = partition.leader_epoch.get();
+        if 0 <= known_epoch && known_epoch < epoch {
+            return Err(ErrorCode::FencedLeaderEpoch);
+        }
+        if epoch < known_epoch {
+            return Err(ErrorCode::UnknownLeaderEpoch);
+        }
+        if partition.leader != node {
+            return Err(ErrorCode::NotLeaderOrFollower);
+        }
+        Ok(partition)
+    }
+
+    /// Returns the leader to name beside an error that means "not here" or "not this leader".
+    pub(super) fn leader_hint(
+        &self,
+        error: ErrorCode,
+        at: Option<TopicIdPartition>,
+    ) -> Option<(NodeId, LeaderEpoch)> {
+        if !matches!(error, ErrorCode::NotLeaderOrFollower | ErrorCode::FencedLeaderEpoch) {
+            return None;
+        }
+        let partition = self.cluster.partition(at?)?;
+        Some((partition.leader, partition.leader_epoch))
+    }
+
+    /// Returns the nodes with the address that clients of `listener` are told.
+    pub(super) fn endpoints(&self, listener: ListenerId) -> impl Iterator<Item = (NodeId, &Endpoint)> {
+        self.cluster.configs.start().nodes.iter().filter_map(move |node| {
+            let listener = node.listeners.get(usize::from(listener.0))?;
+            Some((node.id, &listener.advertised))
+        })
+    }
+
+    /// Returns the address of one node that clients of `listener` are told.
+    pub(super) fn endpoint(&self, node: NodeId, listener: ListenerId) -> Option<&Endpoint> {
+        self.endpoints(listener).find(|(id, _)| *id == node).map(|(_, endpoint)| endpoint)
+    }
+
+    /// Returns the node that stands for the controller.
+    pub(super) fn controller(&self) -> NodeId {
+        self.cluster.nodes[0]
+    }
+
+    /// Returns the rack that nodes are told to be in.
+    pub(super) fn rack(&self) -> Option<String> {
+        match self.cluster.configs.start().value("broker.rack") {
+            Some(crate::config::ConfigValue::Text(rack)) => Some(rack),
+            Some(_) | None => None,
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! What belongs to one node and dies with it: coordinator shards, sessions, parked requests.
+
+use std::collections::BTreeMap;
+
+use sharemark_group_coordinator::GroupCoordinatorShard;
+use sharemark_share_coordinator::{ShareCoordinatorShard, ShareSessions, ShareSessionsConfig};
+use sharemark_txn_coordinator::TxnCoordinatorShard;
+
+use super::fetch_sessions::FetchSessions;
+use super::operations::Operations;
+use super::parked::ParkedRequests;
+use crate::config::BrokerSettings;
+
+/// How many partitions one share session may hold. Kafka sets no limit.
+const SHARE_SESSION_PARTITIONS_MAX: usize = 100_000;
+
+/// The soft state of one node.
+#[derive(Debug)]
+pub(super) struct Node {
+    /// Shards of `__consumer_offsets` that this node leads, by partition.
+    pub(super) groups: BTreeMap<i32, GroupCoordinatorShard>,
+    /// Shards of `__transaction_state` that this node leads, by partition.
+    pub(super) transactions: BTreeMap<i32, TxnCoordinatorShard>,
+    /// Shards of `__share_group_state` that this node leads, by partition.
+    pub(super) share_states: BTreeMap<i32, ShareCoordinatorShard>,
+    /// Share sessions opened with this node.
+    pub(super) share_sessions: ShareSessions,
+    /// Fetch sessions opened with this node (KIP-227).
+    pub(super) fetch_sessions: FetchSessions,
+    /// Requests that wait at this node.
+    pub(super) parked: ParkedRequests,
+    /// Requests that have called another node and wait for it.
+    pub(super) operations: Operations,
+}
+
+impl Node {
+    /// Starts a node that leads nothing yet.
+    pub(super) fn new(settings: &BrokerSettings) -> Self {
+        let count = |number: i32| usize::try_from(number).unwrap_or(0);
+        Self {
+            groups: BTreeMap::new(),
+            transactions: BTreeMap::new(),
+            share_states: BTreeMap::new(),
+            share_sessions: ShareSessions::new(ShareSessionsConfig {
+                session_count_max: count(settings.group_share_max_share_sessions),
+                partition_count_max: SHARE_SESSION_PARTITIONS_MAX,
+            }),
+            fetch_sessions: FetchSessions::new(count(settings.max_incremental_fetch_session_cache_slots)),
+            parked: ParkedRequests::default(),
+            operations: Operations::default(),
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! Requests that have called another node and wait for its answer before they go on.
+
+use std::collections::BTreeMap;
+
+use super::produce::ProduceOperation;
+
+/// Names a waiting request of one node; never used twice.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(super) struct OperationId(u64);
+
+/// A request that waits for crossings.
+#[derive(Debug)]
+pub(super) enum Operation {
+    /// A Produce whose transaction is being looked up.
+    Produce(Box<ProduceOperation>),
+}
+
+/// The waiting requests of one node. A connection has one request in the broker at a time, which bounds them.
+#[derive(Debug, Default)]
+pub(super) struct Operations {
+    next_id: u64,
+    waiting: BTreeMap<OperationId, Operation>,
+}
+
+impl Operations {
+    /// Keeps a request until its crossings are complete.
+    pub(super) fn begin(&mut self, operation: Operation) -> OperationId {
+        let id = OperationId(self.next_id);
+        self.next_id += 1;
+        self.waiting.insert(id, operation);
+        id
+    }
+
+    /// Returns a waiting request, to note what one of its crossings has brought.
+    pub(super) fn get_mut(&mut self, id: OperationId) -> Option<&mut Operation> {
+        self.waiting.get_mut(&id)
+    }
+
+    /// Takes a request out, to go on with it.
+    pub(super) fn finish(&mut self, id: OperationId) -> Option<Operation> {
+        self.waiting.remove(&id)
+    }
+}

@@ -1,0 +1,235 @@
+//! Produce (0), versions 3-13 (announced from 0, as Kafka does).
+//!
+//! A partition that a transaction does not hold yet is first added to it at the transaction coordinator (version
+//! 12 and on with transaction.version 2, KIP-890) or checked there (before), a crossing; the rest of the request
+//! is appended when that is known, so that a request is applied in one go.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use sharemark_log::batch::CheckedBatch;
+use sharemark_protocol::messages::ResponseMessage;
+use sharemark_protocol::messages::produce_request::{ProduceRequest, TopicProduceData};
+use sharemark_protocol::messages::produce_response::{
+    LeaderIdAndEpoch, NodeEndpoint, PartitionProduceResponse, ProduceResponse, TopicProduceResponse,
+};
+use sharemark_protocol::{ErrorCode, Producer, Timestamp, TopicIdPartition};
+
+use super::Broker;
+use super::authorize::{Operation, Resource, authorize};
+use super::cluster::Topic;
+use super::input::{Now, Origin, Output};
+
+/// The client id under which Kafka lets tools write to internal topics.
+const ADMIN_CLIENT_ID: &str = "__admin_client";
+
+/// One partition of a Produce request.
+#[derive(Debug)]
+pub(super) struct ProducePart {
+    /// The place of its answer: topic and partition in the request's order.
+    slot: (usize, usize),
+    /// The partition that it names, if there is one.
+    at: Option<TopicIdPartition>,
+    /// Where its batch goes, or why it goes nowhere.
+    target: Result<(TopicIdPartition, CheckedBatch), ErrorCode>,
+}
+
+/// A Produce request on its way.
+#[derive(Debug)]
+pub(super) struct ProduceOperation {
+    pub(super) origin: Origin,
+    acks: i16,
+    response: ProduceResponse,
+    parts: Vec<ProducePart>,
+}
+
+impl Broker {
+    pub(super) fn handle_produce(
+        &mut self,
+        now: Now,
+        origin: Origin,
+        request: ProduceRequest,
+        checked: Vec<Result<CheckedBatch, ErrorCode>>,
+    ) {
+        let refusal = self.decide_produce(&origin, &request, &checked).err();
+        let mut checked = checked.into_iter();
+        let mut operation = ProduceOperation {
+            acks: request.acks,
+            response: ProduceResponse::default(),
+            parts: Vec::with_capacity(request.topic_data.len()),
+            origin,
+        };
+        for (topic_index, topic) in request.topic_data.iter().enumerate() {
+            let mut partition_responses = Vec::with_capacity(topic.partition_data.len());
+            for (index, data) in topic.partition_data.iter().enumerate() {
+                let batch = checked.next().unwrap_or(Err(ErrorCode::CorruptMessage));
+                let target = match refusal {
+                    Some(error) => Err(error),
+                    None => self.decide_produce_part(&operation.origin, topic, data.index, batch),
+                };
+                let at = self
+                    .produce_topic(&operation.origin, topic)
+                    .ok()
+                    .map(|found| TopicIdPartition { topic_id: found.id, partition: data.index });
+                operation.parts.push(ProducePart { slot: (topic_index, index), at, target });
+                partition_responses.push(PartitionProduceResponse {
+                    index: data.index,
+                    ..PartitionProduceResponse::default()
+                });
+            }
+            operation.response.responses.push(TopicProduceResponse {
+                name: topic.name.clone(),
+                topic_id: topic.topic_id,
+                partition_responses,
+            });
+        }
+        self.finish_produce(now, operation);
+    }
+
+    /// Judges the request as a whole.
+    fn decide_produce(
+        &self,
+        origin: &Origin,
+        request: &ProduceRequest,
+        checked: &[Result<CheckedBatch, ErrorCode>],
+    ) -> Result<(), ErrorCode> {
+        let transactional = checked.iter().flatten().any(|batch| batch.header().transactional);
+        if transactional {
+            let Some(id) = request.transactional_id.as_deref() else {
+                return Err(ErrorCode::TransactionalIdAuthorizationFailed);
+            };
+            if !authorize(&origin.principal, Operation::Write, Resource::TransactionalId(id)) {
+                return Err(ErrorCode::TransactionalIdAuthorizationFailed);
+            }
+        }
+        if !matches!(request.acks, -1..=1) {
+            return Err(ErrorCode::InvalidRequiredAcks);
+        }
+        Ok(())
+    }
+
+    fn decide_produce_part(
+        &self,
+        origin: &Origin,
+        data: &TopicProduceData,
+        index: i32,
+        batch: Result<CheckedBatch, ErrorCode>,
+    ) -> Result<(TopicIdPartition, CheckedBatch), ErrorCode> {
+        let topic = self.produce_topic(origin, data)?;
+        let at = TopicIdPartition { topic_id: topic.id, partition: index };
+        let partition = self.cluster.partition(at).ok_or(ErrorCode::UnknownTopicOrPartition)?;
+        if partition.leader != origin.node {
+            return Err(ErrorCode::NotLeaderOrFollower);
+        }
+        let written_by_tools = origin.client_id.as_deref() == Some(ADMIN_CLIENT_ID);
+        if topic.is_internal() && !written_by_tools {
+            return Err(ErrorCode::InvalidTopicException);
+        }
+        Ok((at, batch?))
+    }
+
+    fn produce_topic(&self, origin: &Origin, data: &TopicProduceData) -> Result<&Topic, ErrorCode> {
+        let by_id = 13 <= origin.api_version;
+        let topic =
+            if by_id { self.cluster.topic(data.topic_id) } else { self.cluster.topic_named(&data.name) };
+        let missing = if by_id { ErrorCode::UnknownTopicId } else { ErrorCode::UnknownTopicOrPartition };
+        let name = match topic {
+            Some(topic) => &*topic.name,
+            None if by_id => return Err(missing),
+            None => &*data.name,
+        };
+        if !authorize(&origin.principal, Operation::Write, Resource::Topic(name)) {
+            return Err(ErrorCode::TopicAuthorizationFailed);
+        }
+        topic.ok_or(missing)
+    }
+
+    /// Returns the partitions of a Produce request that the transaction coordinator has to be asked about first,
+    /// with their producer.
+    pub(super) fn unverified(&self, operation: &ProduceOperation) -> BTreeMap<TopicIdPartition, Producer> {
+        let mut unverified = BTreeMap::new();
+        for (at, batch) in operation.parts.iter().filter_map(|part| part.target.as_ref().ok()) {
+            let header = batch.header();
+            if !header.transactional {
+                continue;
+            }
+            let Some(producer) = header.producer else { continue };
+            let open = self
+                .cluster
+                .partition(*at)
+                .is_some_and(|partition| partition.log.has_open_transaction(producer));
+            if !open {
+                unverified.insert(*at, producer);
+            }
+        }
+        unverified
+    }
+
+    /// Refuses the parts of a Produce request that the transaction coordinator refused.
+    pub(super) fn refuse_unverified(
+        operation: &mut ProduceOperation,
+        refused: &BTreeMap<TopicIdPartition, ErrorCode>,
+    ) {
+        for part in &mut operation.parts {
+            let error = match &part.target {
+                Ok((at, _)) => refused.get(at).copied(),
+                Err(_) => None,
+            };
+            if let Some(error) = error {
+                part.target = Err(error);
+            }
+        }
+    }
+
+    /// Appends what may be appended and answers.
+    pub(super) fn finish_produce(&mut self, now: Now, operation: ProduceOperation) {
+        let ProduceOperation { origin, acks, mut response, parts } = operation;
+        let mut failed = false;
+        let mut leaders = BTreeSet::new();
+        for part in parts {
+            let (at, outcome) = match part.target {
+                Ok((at, batch)) => (Some(at), self.append_produced(now, at, batch, true)),
+                Err(error) => (part.at, Err(error)),
+            };
+            failed |= outcome.is_err();
+            let answer = &mut response.responses[part.slot.0].partition_responses[part.slot.1];
+            match outcome {
+                Ok(appended) => {
+                    answer.base_offset = appended.base_offset.get();
+                    answer.log_append_time_ms = appended.log_append_time.map_or(-1, Timestamp::ms);
+                    answer.log_start_offset = appended.log_start.get();
+                }
+                Err(error) => {
+                    answer.error_code = error.code();
+                    answer.base_offset = -1;
+                    answer.log_append_time_ms = -1;
+                    answer.log_start_offset = -1;
+                    if let Some((leader, epoch)) = self.leader_hint(error, at) {
+                        answer.current_leader =
+                            LeaderIdAndEpoch { leader_id: leader.get(), leader_epoch: epoch.get() };
+                        leaders.insert(leader);
+                    }
+                }
+            }
+        }
+        response.node_endpoints = leaders
+            .into_iter()
+            .filter_map(|node| {
+                let endpoint = self.endpoint(node, origin.listener)?;
+                Some(NodeEndpoint {
+                    node_id: node.get(),
+                    host: endpoint.host.as_str().into(),
+                    port: i32::from(endpoint.port),
+                    rack: self.rack().map(Into::into),
+                })
+            })
+            .collect();
+        if acks != 0 {
+            self.answer(&origin, ResponseMessage::Produce(response));
+        } else if failed {
+            // Without an answer a closed connection is the only way to make the producer look again.
+            self.output(Output::Close { connection: origin.connection });
+        } else {
+            self.output(Output::NoAnswer { connection: origin.connection });
+        }
+    }
+}

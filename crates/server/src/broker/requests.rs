@@ -1,0 +1,40 @@
+//! From a request to its handler, and what the end of a connection does.
+
+use sharemark_protocol::messages::RequestMessage;
+
+use super::Broker;
+use super::input::{ConnectionId, Now, Output, Request};
+
+impl Broker {
+    /// Hands a request to the handler of its kind. A kind without a handler is not announced, and closes the
+    /// connection that sent it.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "the codec knows more kinds than are served")]
+    pub(super) fn handle_request(&mut self, now: Now, request: Request) {
+        let Request { origin, message, checked } = request;
+        match message {
+            RequestMessage::ApiVersions(body) => self.handle_api_versions(&origin, &body),
+            RequestMessage::CreatePartitions(body) => self.handle_create_partitions(now, &origin, &body),
+            RequestMessage::CreateTopics(body) => self.handle_create_topics(now, &origin, &body),
+            RequestMessage::DeleteTopics(body) => self.handle_delete_topics(now, &origin, &body),
+            RequestMessage::DescribeCluster(body) => self.handle_describe_cluster(&origin, &body),
+            RequestMessage::DescribeTopicPartitions(body) => {
+                self.handle_describe_topic_partitions(&origin, &body)
+            }
+            RequestMessage::Fetch(body) => self.handle_fetch(now, origin, body),
+            RequestMessage::FindCoordinator(body) => self.handle_find_coordinator(now, &origin, &body),
+            RequestMessage::ListOffsets(body) => self.handle_list_offsets(&origin, &body),
+            RequestMessage::Metadata(body) => self.handle_metadata(now, &origin, &body),
+            RequestMessage::Produce(body) => self.handle_produce(now, origin, body, checked),
+            _ => self.output(Output::Close { connection: origin.connection }),
+        }
+    }
+
+    /// Ends what a connection carried: its parked request acquires nothing, its share sessions release their locks.
+    pub(super) fn handle_disconnected(&mut self, _now: Now, connection: ConnectionId) {
+        for node in self.nodes.values_mut() {
+            if let Some(id) = node.parked.of_connection(connection) {
+                node.parked.take(id);
+            }
+        }
+    }
+}
