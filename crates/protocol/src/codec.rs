@@ -120,17 +120,20 @@ pub struct MessageCodec {
     pub first_flexible: i16,
     /// Decodes all of the bytes as the given version and encodes the outcome again.
     pub transcode: fn(i16, &Bytes) -> Result<Bytes, DecodeError>,
+    /// Encodes the message of defaults as the given version.
+    pub encode_default: fn(i16) -> Bytes,
 }
 
 impl MessageCodec {
     /// Returns the codec of `M`.
-    pub(crate) const fn of<M: Message>() -> Self {
+    pub(crate) const fn of<M: Message + Default>() -> Self {
         Self {
             name: M::NAME,
             api_key: M::API_KEY,
             versions_valid: M::VERSIONS_VALID,
             first_flexible: M::FIRST_FLEXIBLE,
             transcode: |version, bytes| Ok(M::from_bytes(version, bytes)?.to_bytes(version)),
+            encode_default: |version| M::default().to_bytes(version),
         }
     }
 }

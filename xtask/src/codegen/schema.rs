@@ -71,7 +71,7 @@ pub(super) fn parse(schema: &Value) -> Result<Option<Message>, Failure> {
     if valid.is_empty() {
         return Ok(None);
     }
-    let flexible = Versions::parse(text(schema, "flexibleVersions")?)?.and(valid);
+    let flexible = Versions::parse(text(schema, "flexibleVersions")?)?;
     let mut parser = Parser { message: name, common: BTreeMap::new(), structs: Vec::new() };
     for structure in array(schema, "commonStructs") {
         parser.common.insert(text(structure, "name")?, structure);
@@ -131,13 +131,14 @@ struct Parser<'a> {
 
 impl<'a> Parser<'a> {
     /// Reads a structure that fields hold in versions `reach`, and those inside it.
-    fn structure(&mut self, name: &'a str, reach: Versions, fields: &'a [Value]) -> Result<(), Failure> {
+    fn structure(&mut self, name: &'a str, mut reach: Versions, fields: &'a [Value]) -> Result<(), Failure> {
         if let Some(known) = self.structs.iter_mut().find(|structure| structure.name == name) {
             let hull = known.reach.hull(reach);
             if known.reach == hull {
                 return Ok(()); // Also ends the recursion of a structure that holds itself.
             }
             known.reach = hull;
+            reach = hull; // Its fields are read anew, for all versions that use it.
         } else {
             self.structs.push(Struct { name: name.to_owned(), reach, fields: Vec::new() });
         }

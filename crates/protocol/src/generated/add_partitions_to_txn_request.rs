@@ -112,30 +112,26 @@ impl Element for AddPartitionsToTxnTransaction {
 /// The structure AddPartitionsToTxnTopic of AddPartitionsToTxnRequest.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct AddPartitionsToTxnTopic {
-    /// Name: string, versions 0-3.
+    /// Name: string, versions 0-5.
     pub name: StrBytes,
-    /// Partitions: array of int32, versions 0-3.
+    /// Partitions: array of int32, versions 0-5.
     pub partitions: Vec<i32>,
 }
 
 impl Element for AddPartitionsToTxnTopic {
-    const SIZE_MIN: usize = 1;
+    const SIZE_MIN: usize = 3;
 
     fn encode(&self, version: i16, flexible: bool, out: &mut Writer) {
-        if version <= 3 {
-            out.write_string(flexible, &self.name);
-            out.write_array(version, flexible, &self.partitions);
-        }
+        out.write_string(flexible, &self.name);
+        out.write_array(version, flexible, &self.partitions);
         if flexible {
             out.write_no_tags();
         }
     }
 
     fn decode(version: i16, flexible: bool, reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        let value = Self {
-            name: if version <= 3 { reader.read_string(flexible)? } else { StrBytes::new() },
-            partitions: if version <= 3 { reader.read_array(version, flexible)? } else { Vec::new() },
-        };
+        let value =
+            Self { name: reader.read_string(flexible)?, partitions: reader.read_array(version, flexible)? };
         if flexible {
             reader.skip_tags()?;
         }

@@ -92,20 +92,18 @@ impl Element for AddPartitionsToTxnResult {
 /// The structure AddPartitionsToTxnTopicResult of AddPartitionsToTxnResponse.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct AddPartitionsToTxnTopicResult {
-    /// Name: string, versions 0-3.
+    /// Name: string, versions 0-5.
     pub name: StrBytes,
-    /// ResultsByPartition: array of [`AddPartitionsToTxnPartitionResult`], versions 0-3.
+    /// ResultsByPartition: array of [`AddPartitionsToTxnPartitionResult`], versions 0-5.
     pub results_by_partition: Vec<AddPartitionsToTxnPartitionResult>,
 }
 
 impl Element for AddPartitionsToTxnTopicResult {
-    const SIZE_MIN: usize = 1;
+    const SIZE_MIN: usize = 3;
 
     fn encode(&self, version: i16, flexible: bool, out: &mut Writer) {
-        if version <= 3 {
-            out.write_string(flexible, &self.name);
-            out.write_array(version, flexible, &self.results_by_partition);
-        }
+        out.write_string(flexible, &self.name);
+        out.write_array(version, flexible, &self.results_by_partition);
         if flexible {
             out.write_no_tags();
         }
@@ -113,12 +111,8 @@ impl Element for AddPartitionsToTxnTopicResult {
 
     fn decode(version: i16, flexible: bool, reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let value = Self {
-            name: if version <= 3 { reader.read_string(flexible)? } else { StrBytes::new() },
-            results_by_partition: if version <= 3 {
-                reader.read_array(version, flexible)?
-            } else {
-                Vec::new()
-            },
+            name: reader.read_string(flexible)?,
+            results_by_partition: reader.read_array(version, flexible)?,
         };
         if flexible {
             reader.skip_tags()?;
@@ -130,30 +124,25 @@ impl Element for AddPartitionsToTxnTopicResult {
 /// The structure AddPartitionsToTxnPartitionResult of AddPartitionsToTxnResponse.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct AddPartitionsToTxnPartitionResult {
-    /// PartitionIndex: int32, versions 0-3.
+    /// PartitionIndex: int32, versions 0-5.
     pub partition_index: i32,
-    /// PartitionErrorCode: int16, versions 0-3.
+    /// PartitionErrorCode: int16, versions 0-5.
     pub partition_error_code: i16,
 }
 
 impl Element for AddPartitionsToTxnPartitionResult {
-    const SIZE_MIN: usize = 1;
+    const SIZE_MIN: usize = 6;
 
-    fn encode(&self, version: i16, flexible: bool, out: &mut Writer) {
-        if version <= 3 {
-            out.write_i32(self.partition_index);
-            out.write_i16(self.partition_error_code);
-        }
+    fn encode(&self, _version: i16, flexible: bool, out: &mut Writer) {
+        out.write_i32(self.partition_index);
+        out.write_i16(self.partition_error_code);
         if flexible {
             out.write_no_tags();
         }
     }
 
-    fn decode(version: i16, flexible: bool, reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        let value = Self {
-            partition_index: if version <= 3 { reader.read_i32()? } else { 0 },
-            partition_error_code: if version <= 3 { reader.read_i16()? } else { 0 },
-        };
+    fn decode(_version: i16, flexible: bool, reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let value = Self { partition_index: reader.read_i32()?, partition_error_code: reader.read_i16()? };
         if flexible {
             reader.skip_tags()?;
         }

@@ -28,7 +28,7 @@ impl Message for AlterPartitionRequest {
     const NAME: &'static str = "AlterPartitionRequest";
     const API_KEY: i16 = 56;
     const VERSIONS_VALID: RangeInclusive<i16> = 2..=3;
-    const FIRST_FLEXIBLE: i16 = 2;
+    const FIRST_FLEXIBLE: i16 = 0;
 
     fn encode(&self, version: i16, out: &mut Writer) {
         out.write_i32(self.broker_id);

@@ -22,7 +22,7 @@ impl Message for AlterPartitionResponse {
     const NAME: &'static str = "AlterPartitionResponse";
     const API_KEY: i16 = 56;
     const VERSIONS_VALID: RangeInclusive<i16> = 2..=3;
-    const FIRST_FLEXIBLE: i16 = 2;
+    const FIRST_FLEXIBLE: i16 = 0;
 
     fn encode(&self, version: i16, out: &mut Writer) {
         out.write_i32(self.throttle_time_ms);

@@ -59,7 +59,7 @@ impl Message for ShareFetchRequest {
     const NAME: &'static str = "ShareFetchRequest";
     const API_KEY: i16 = 78;
     const VERSIONS_VALID: RangeInclusive<i16> = 1..=2;
-    const FIRST_FLEXIBLE: i16 = 1;
+    const FIRST_FLEXIBLE: i16 = 0;
 
     fn encode(&self, version: i16, out: &mut Writer) {
         out.write_nullable_string(true, true, self.group_id.as_ref());

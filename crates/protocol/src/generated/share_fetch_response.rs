@@ -28,7 +28,7 @@ impl Message for ShareFetchResponse {
     const NAME: &'static str = "ShareFetchResponse";
     const API_KEY: i16 = 78;
     const VERSIONS_VALID: RangeInclusive<i16> = 1..=2;
-    const FIRST_FLEXIBLE: i16 = 1;
+    const FIRST_FLEXIBLE: i16 = 0;
 
     fn encode(&self, version: i16, out: &mut Writer) {
         out.write_i32(self.throttle_time_ms);

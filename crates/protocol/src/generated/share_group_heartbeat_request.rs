@@ -26,7 +26,7 @@ impl Message for ShareGroupHeartbeatRequest {
     const NAME: &'static str = "ShareGroupHeartbeatRequest";
     const API_KEY: i16 = 76;
     const VERSIONS_VALID: RangeInclusive<i16> = 1..=1;
-    const FIRST_FLEXIBLE: i16 = 1;
+    const FIRST_FLEXIBLE: i16 = 0;
 
     fn encode(&self, version: i16, out: &mut Writer) {
         out.write_string(true, &self.group_id);

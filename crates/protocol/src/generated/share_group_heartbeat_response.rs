@@ -30,7 +30,7 @@ impl Message for ShareGroupHeartbeatResponse {
     const NAME: &'static str = "ShareGroupHeartbeatResponse";
     const API_KEY: i16 = 76;
     const VERSIONS_VALID: RangeInclusive<i16> = 1..=1;
-    const FIRST_FLEXIBLE: i16 = 1;
+    const FIRST_FLEXIBLE: i16 = 0;
 
     fn encode(&self, version: i16, out: &mut Writer) {
         out.write_i32(self.throttle_time_ms);
