@@ -30,6 +30,8 @@ enum Group {
 struct GroupSoftState {
     /// The version of the topics at which the group's hash was last compared.
     topics_version: Option<u64>,
+    /// Whether a heartbeat found nothing left to do for the group, and nothing was replayed into it since.
+    is_settled: bool,
     /// When each initialising topic was last asked for by this shard.
     initialise_asked: BTreeMap<TopicId, Timestamp>,
 }
@@ -127,6 +129,7 @@ impl GroupCoordinatorShard {
             topics,
             config,
             topics_version: soft.and_then(|soft| soft.topics_version),
+            is_settled: soft.is_some_and(|soft| soft.is_settled),
             // A topic that this shard never asked for was asked for by a shard that is gone.
             is_initialising_stale: &|topic_id| {
                 let asked = soft.and_then(|soft| soft.initialise_asked.get(&topic_id));
@@ -170,11 +173,12 @@ impl GroupCoordinatorShard {
             HeartbeatPlanKind::Leaves => {
                 assert!(!is_member, "a leave is applied after its records are replayed")
             }
-            HeartbeatPlanKind::Stays { now, deadline, topics_version, initialising } => {
+            HeartbeatPlanKind::Stays { now, deadline, topics_version, initialising, is_settled } => {
                 assert!(is_member, "a heartbeat is applied after its records are replayed");
                 self.sessions.extend(&group_id, &member_id, deadline);
                 let soft = self.soft.entry(group_id).or_default();
                 soft.topics_version = Some(topics_version);
+                soft.is_settled = is_settled;
                 soft.initialise_asked.extend(initialising.into_iter().map(|topic_id| (topic_id, now)));
             }
         }
@@ -236,6 +240,7 @@ impl GroupCoordinatorShard {
             self.sessions.remove(group_id, member_id);
         }
         if let Some(soft) = self.soft.get_mut(group_id) {
+            soft.is_settled = false;
             let initialising = &group.states().initialising;
             soft.initialise_asked.retain(|topic_id, _| initialising.contains_key(topic_id));
         }

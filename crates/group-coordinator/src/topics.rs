@@ -24,8 +24,6 @@ pub trait Topics {
     fn version(&self) -> u64;
     /// Returns the topic called `name`, or `None` if there is none.
     fn topic(&self, name: &str) -> Option<TopicFacts>;
-    /// Returns the name of the topic with this id, or `None` if there is none.
-    fn name(&self, id: TopicId) -> Option<&str>;
 }
 
 /// Returns Kafka's hash of one topic's metadata; nodes have no rack here.

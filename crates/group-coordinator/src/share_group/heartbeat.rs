@@ -111,6 +111,8 @@ pub(crate) enum HeartbeatPlanKind {
         topics_version: u64,
         /// The topics whose initialisation was asked for.
         initialising: BTreeSet<TopicId>,
+        /// Whether the heartbeat found nothing left to do for the group as a whole.
+        is_settled: bool,
     },
     /// The member left; replaying its tombstones is all.
     Leaves,
@@ -123,6 +125,8 @@ pub(crate) struct HeartbeatContext<'a, T> {
     pub(crate) config: &'a ShareGroupConfig,
     /// The version of the topics at which the group's hash was last compared.
     pub(crate) topics_version: Option<u64>,
+    /// Whether nothing was left to do for the group as a whole, and nothing happened to it since.
+    pub(crate) is_settled: bool,
     /// The topics whose initialisation may be asked for again, since nobody answers any more.
     pub(crate) is_initialising_stale: &'a dyn Fn(TopicId) -> bool,
 }
@@ -146,10 +150,22 @@ impl ShareGroup {
                 value: Some(updated.metadata.clone()),
             });
         }
+        let is_known = context.is_settled && context.topics_version == Some(context.topics.version());
+        if is_known && updated == member && member.epoch == self.assignment_epoch.member() {
+            // By far the most heartbeats; they cost the same however large the group is.
+            return Ok(self.conclude(
+                (group_id, member_id),
+                &member,
+                updated,
+                request,
+                context,
+                (records, None),
+            ));
+        }
         let names = self.subscribed_names_with(&member_id, Some(&updated));
-        let (epoch, bumped) = self.decide_epoch(group_id, &member, &updated, &names, context, &mut records);
+        let (epoch, raised) = self.decide_epoch(group_id, &member, &updated, &names, context, &mut records);
         let target = self.decide_target(group_id, epoch, (&member_id, &updated), context, &mut records);
-        let reconciled = reconcile(&updated, target, bumped, context.topics);
+        let reconciled = reconcile(&updated, target, raised, context.topics);
         if reconciled != updated {
             records.push(GroupRecord::ShareGroupCurrentMemberAssignment {
                 group_id: group_id.clone(),
@@ -157,31 +173,43 @@ impl ShareGroup {
                 value: Some(reconciled.assignment()),
             });
         }
-        let states_to_initialise = self.decide_initialisation(group_id, epoch, &names, context, &mut records);
+        let crossing = self.decide_initialisation(group_id, epoch, &names, context, &mut records);
+        let outcome = (records, crossing);
+        Ok(self.conclude((group_id, member_id), &member, reconciled, request, context, outcome))
+    }
+
+    /// Puts a decision together for a member that was `before` and is now `after`.
+    fn conclude(
+        &self,
+        (group_id, member_id): (&Arc<str>, Arc<str>),
+        before: &ShareMember,
+        after: ShareMember,
+        request: &ShareHeartbeat<'_>,
+        context: &HeartbeatContext<'_, impl Topics>,
+        (records, states_to_initialise): (Vec<GroupRecord>, Option<InitialiseShareStates>),
+    ) -> ShareHeartbeatDecision {
         let is_full = request.is_join() || request.subscribed_topic_names.is_some();
-        let told = is_full || reconciled.assigned != member.assigned;
-        Ok(ShareHeartbeatDecision {
+        let is_told = is_full || after.assigned != before.assigned;
+        let initialising = states_to_initialise.iter().flat_map(InitialiseShareStates::topic_ids);
+        let kind = HeartbeatPlanKind::Stays {
+            now: context.now,
+            deadline: context.now.plus_ms(context.config.session_timeout_ms),
+            topics_version: context.topics.version(),
+            initialising: initialising.collect(),
+            is_settled: records.is_empty()
+                && self.assignment_epoch == self.epoch
+                && self.states.initialising.is_empty(),
+        };
+        ShareHeartbeatDecision {
             records,
             answer: ShareHeartbeatAnswer {
-                member_epoch: reconciled.epoch,
+                member_epoch: after.epoch,
                 heartbeat_interval_ms: context.config.heartbeat_interval_ms,
-                assignment: told.then_some(reconciled.assigned),
-            },
-            plan: HeartbeatPlan {
-                group_id: group_id.clone(),
-                member_id,
-                kind: HeartbeatPlanKind::Stays {
-                    now: context.now,
-                    deadline: context.now.plus_ms(context.config.session_timeout_ms),
-                    topics_version: context.topics.version(),
-                    initialising: states_to_initialise
-                        .iter()
-                        .flat_map(InitialiseShareStates::topic_ids)
-                        .collect(),
-                },
+                assignment: is_told.then_some(after.assigned),
             },
             states_to_initialise,
-        })
+            plan: HeartbeatPlan { group_id: group_id.clone(), member_id, kind },
+        }
     }
 
     /// Returns the member that a request comes from, a new one if it joins.

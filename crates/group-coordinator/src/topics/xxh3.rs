@@ -98,12 +98,12 @@ fn hash_up_to_128(data: &[u8]) -> u64 {
 
 fn hash_up_to_240(data: &[u8]) -> u64 {
     let mut sum = (data.len() as u64).wrapping_mul(PRIME64_1);
-    for round in 0..data.len() / 16 {
-        if round == 8 {
-            sum = finish(sum);
-        }
-        let secret_at = if round < 8 { 16 * round } else { 16 * (round - 8) + 3 };
-        sum = sum.wrapping_add(mix(data, 16 * round, secret_at));
+    for round in 0..8 {
+        sum = sum.wrapping_add(mix(data, 16 * round, 16 * round));
+    }
+    sum = finish(sum);
+    for round in 8..data.len() / 16 {
+        sum = sum.wrapping_add(mix(data, 16 * round, 16 * (round - 8) + 3));
     }
     finish(sum.wrapping_add(mix(data, data.len() - 16, 119)))
 }
