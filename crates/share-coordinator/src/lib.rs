@@ -1,18 +1,25 @@
 //! Share partitions, share sessions and the state they keep.
 
 mod acknowledge_type;
+mod acknowledgement;
 mod record_state;
 mod shard;
+mod share_partition;
 mod share_sessions;
 mod state_batch;
 mod state_record;
 
 pub use acknowledge_type::AcknowledgeType;
+pub use acknowledgement::{AcknowledgeRules, AcknowledgementBatch, check_acknowledgements};
 pub use record_state::RecordState;
 pub use shard::{
     EndTransactionMarker, InitializeState, ReadDecision, Resolution, ResolutionPolicy, ResolvedBatch,
-    ResolvedPartition, ShareCoordinatorConfig, ShareCoordinatorShard, StateSummary, StoredState,
+    ResolvedPartition, ShareCoordinatorConfig, ShareCoordinatorShard, StateSummary, ReadState,
     TransactionOutcome, WriteState,
+};
+pub use share_partition::{
+    AcquireMode, AcquireRequest, AcquiredRange, Change, FetchedBatch, FetchedRun, RecordRun, SharePartition,
+    SharePartitionConfig, StageRules, StatePlan, TransitionId,
 };
 pub use share_sessions::{
     ClosedConnection, ClosedSession, ConnectionId, PartitionOutcome, SessionFetch, SessionPlan,

@@ -1,0 +1,68 @@
+//! Acknowledgements as a request carries them, and the checks of their shape.
+
+use sharemark_protocol::ErrorCode;
+
+use crate::AcknowledgeType;
+
+/// One range of a partition's acknowledgements, with the numbers of the request.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct AcknowledgementBatch<'a> {
+    /// The lowest offset.
+    pub first_offset: i64,
+    /// The highest offset, which belongs to the range.
+    pub last_offset: i64,
+    /// One acknowledge type for the range, or one for each offset.
+    pub types: &'a [i8],
+}
+
+/// What a request may say in its acknowledgements.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct AcknowledgeRules {
+    /// The highest acknowledge type that the request's version knows.
+    pub type_max: AcknowledgeType,
+    /// Whether the request announced renewals (`IsRenewAck`).
+    pub is_renew_ack: bool,
+}
+
+/// Checks the shape of one partition's acknowledgements, without looking at the share partition.
+///
+/// # Errors
+///
+/// `InvalidRequest` if a range ends before it begins or lies below the end of the one before it, if it has no
+/// type, or more than one and not one for each offset, if a type is unknown, or a renewal unannounced.
+pub fn check_acknowledgements(
+    batches: &[AcknowledgementBatch<'_>],
+    rules: &AcknowledgeRules,
+) -> Result<(), ErrorCode> {
+    let mut previous_last = i64::MIN;
+    for batch in batches {
+        if batch.last_offset < batch.first_offset || batch.first_offset < 0 {
+            return Err(ErrorCode::InvalidRequest);
+        }
+        // Equal is let through here, as in Kafka; the share partition refuses it by the record's state.
+        if batch.first_offset < previous_last {
+            return Err(ErrorCode::InvalidRequest);
+        }
+        if !has_right_len(batch) {
+            return Err(ErrorCode::InvalidRequest);
+        }
+        for &id in batch.types {
+            if id < 0 || rules.type_max.id() < id {
+                return Err(ErrorCode::InvalidRequest);
+            }
+            if id == AcknowledgeType::Renew.id() && !rules.is_renew_ack {
+                return Err(ErrorCode::InvalidRequest);
+            }
+        }
+        previous_last = batch.last_offset;
+    }
+    Ok(())
+}
+
+/// Returns whether there is one type for all offsets, or one for each.
+pub(crate) fn has_right_len(batch: &AcknowledgementBatch<'_>) -> bool {
+    let offset_count =
+        batch.last_offset.checked_sub(batch.first_offset).and_then(|count| count.checked_add(1));
+    batch.types.len() == 1
+        || (!batch.types.is_empty() && offset_count == i64::try_from(batch.types.len()).ok())
+}

@@ -1,0 +1,212 @@
+//! Judging acknowledgements.
+
+use sharemark_protocol::ErrorCode;
+
+use super::batches::{Batch, Body};
+use super::plan::range;
+use super::word::{NO_OWNER, Word};
+use super::{SharePartition, SharePartitionConfig, StatePlan};
+use crate::{AcknowledgeRules, AcknowledgeType, AcknowledgementBatch, RecordState, check_acknowledgements};
+
+/// Where in the batches the judgement of one range begins.
+pub(super) struct Place {
+    /// The lowest offset that is not below the start offset.
+    pub(super) first: i64,
+    /// The index of the batch that holds it.
+    pub(super) index: usize,
+}
+
+impl SharePartition {
+    /// Judges all of one request's acknowledgements of this share partition; changes nothing.
+    ///
+    /// `plan` receives the change that they make together. On an error none of them counts.
+    ///
+    /// # Errors
+    ///
+    /// - `InvalidRequest` if [`check_acknowledgements`] refuses them, or a range reaches past what was acquired.
+    /// - `InvalidRecordState` if a record is not locked for `member`, its change is still being stored, or it
+    ///   is to be renewed while the group does not allow it.
+    pub fn decide_acknowledge(
+        &self,
+        member: &str,
+        batches: &[AcknowledgementBatch<'_>],
+        rules: &AcknowledgeRules,
+        config: &SharePartitionConfig,
+        plan: &mut StatePlan,
+    ) -> Result<(), ErrorCode> {
+        self.begin_plan(plan);
+        let outcome = self.judge_all(member, batches, rules, config, plan);
+        if outcome.is_err() {
+            plan.clear();
+        }
+        outcome
+    }
+
+    fn judge_all(
+        &self,
+        member: &str,
+        batches: &[AcknowledgementBatch<'_>],
+        rules: &AcknowledgeRules,
+        config: &SharePartitionConfig,
+        plan: &mut StatePlan,
+    ) -> Result<(), ErrorCode> {
+        check_acknowledgements(batches, rules)?;
+        let owner = self.members.find(member).unwrap_or(NO_OWNER);
+        let mut judge = Judge { owner, config, plan };
+        // The last offset that this request has changed already.
+        let mut changed = None;
+        for batch in batches {
+            let Some(place) = self.locate(batch)? else { continue };
+            if changed == Some(place.first) {
+                return Err(ErrorCode::InvalidRecordState);
+            }
+            self.judge_range(batch, &place, &mut judge)?;
+            let is_renewed = batch.types.last() == Some(&AcknowledgeType::Renew.id());
+            changed = if is_renewed { None } else { Some(batch.last_offset) };
+        }
+        Ok(())
+    }
+
+    /// Finds where a range lies, or `None` if it lies wholly below the start offset.
+    pub(super) fn locate(&self, batch: &AcknowledgementBatch<'_>) -> Result<Option<Place>, ErrorCode> {
+        let last = batch.last_offset;
+        if last < self.start {
+            return Ok(None);
+        }
+        let first = batch.first_offset.max(self.start);
+        let (Some(front), Some(back)) = (self.batches.front(), self.batches.back()) else {
+            return Err(ErrorCode::InvalidRecordState);
+        };
+        if first < front.first() {
+            return Err(ErrorCode::InvalidRecordState);
+        }
+        if back.last() < last {
+            return Err(ErrorCode::InvalidRequest);
+        }
+        let index = self.batches.find(first);
+        let is_inside = |batch: &Batch| batch.first() <= last && last <= batch.last();
+        if !self.batches.get(index).is_some_and(is_inside)
+            && !self.batches.get(self.batches.find(last)).is_some_and(is_inside)
+        {
+            return Err(ErrorCode::InvalidRequest); // It ends in a hole.
+        }
+        Ok(Some(Place { first, index }))
+    }
+
+    fn judge_range(
+        &self,
+        range: &AcknowledgementBatch<'_>,
+        place: &Place,
+        judge: &mut Judge<'_>,
+    ) -> Result<(), ErrorCode> {
+        let mut cursor = place.first;
+        let mut index = place.index;
+        while cursor <= range.last_offset {
+            let Some(batch) = self.batches.get(index).filter(|batch| batch.first() <= cursor) else {
+                return Err(ErrorCode::InvalidRecordState); // Nobody holds what is in a hole.
+            };
+            let last = range.last_offset.min(batch.last());
+            match range.types {
+                &[id] => judge.judge_uniform(batch, cursor, last, id)?,
+                types => {
+                    let from = (cursor - range.first_offset) as usize;
+                    let to = (last - range.first_offset + 1) as usize;
+                    judge.judge_each(batch, cursor, last, &types[from..to])?;
+                }
+            }
+            cursor = last + 1;
+            index += 1;
+        }
+        Ok(())
+    }
+}
+
+/// Judges the runs of one request.
+struct Judge<'a> {
+    owner: u16,
+    config: &'a SharePartitionConfig,
+    plan: &'a mut StatePlan,
+}
+
+impl Judge<'_> {
+    /// Judges `first..=last` of `batch`, which all get the acknowledge type `id`.
+    fn judge_uniform(&mut self, batch: &Batch, first: i64, last: i64, id: i8) -> Result<(), ErrorCode> {
+        match batch.body() {
+            Body::Whole(word) => self.judge(first, last, *word, id),
+            Body::Split(words) => {
+                let from = (first - batch.first()) as usize;
+                let words = &words[from..from + (last - first + 1) as usize];
+                self.judge_words(first, words, id)
+            }
+        }
+    }
+
+    /// Judges split records in runs of equal delivery count.
+    fn judge_words(&mut self, first: i64, words: &[Word], id: i8) -> Result<(), ErrorCode> {
+        let mut run_start = 0;
+        while let Some(&word) = words.get(run_start) {
+            let count = word.delivery_count();
+            let rest = &words[run_start..];
+            let is_like = |word: &Word| word.is_held_by(self.owner) && word.delivery_count() == count;
+            let len = rest.iter().position(|word| !is_like(word)).unwrap_or(rest.len());
+            if len == 0 {
+                return Err(ErrorCode::InvalidRecordState);
+            }
+            let low = first + run_start as i64;
+            self.judge(low, low + len as i64 - 1, word, id)?;
+            run_start += len;
+        }
+        Ok(())
+    }
+
+    /// Judges `first..=last` of `batch` with one acknowledge type for each offset.
+    fn judge_each(&mut self, batch: &Batch, first: i64, last: i64, types: &[i8]) -> Result<(), ErrorCode> {
+        match batch.body() {
+            Body::Whole(word) => {
+                for (offset, &id) in (first..=last).zip(types) {
+                    self.judge(offset, offset, *word, id)?;
+                }
+            }
+            Body::Split(words) => {
+                let from = (first - batch.first()) as usize;
+                for ((offset, &word), &id) in (first..).zip(&words[from..from + types.len()]).zip(types) {
+                    self.judge(offset, offset, word, id)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Judges one run in one state.
+    #[inline]
+    fn judge(&mut self, first: i64, last: i64, word: Word, id: i8) -> Result<(), ErrorCode> {
+        if !word.is_held_by(self.owner) {
+            return Err(ErrorCode::InvalidRecordState);
+        }
+        let count = word.delivery_count();
+        let state = match AcknowledgeType::from_id(id) {
+            Some(AcknowledgeType::Gap) => RecordState::Archived,
+            Some(AcknowledgeType::Accept) => RecordState::Acknowledged,
+            Some(AcknowledgeType::Release) => self.config.released_state(count),
+            Some(AcknowledgeType::Reject) => self.config.rejected_state(),
+            Some(AcknowledgeType::Renew) => return self.renew(first, last),
+            None => return Err(ErrorCode::InvalidRequest),
+        };
+        self.plan.push(first, last, state, count);
+        Ok(())
+    }
+
+    fn renew(&mut self, first: i64, last: i64) -> Result<(), ErrorCode> {
+        if !self.config.renew_enabled {
+            return Err(ErrorCode::InvalidRecordState);
+        }
+        if let Some(back) = self.plan.renewals.last_mut()
+            && back.last().get() + 1 == first
+        {
+            *back = range(back.first().get(), last);
+            return Ok(());
+        }
+        self.plan.renewals.push(range(first, last));
+        Ok(())
+    }
+}

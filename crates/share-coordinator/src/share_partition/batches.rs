@@ -1,0 +1,234 @@
+//! The tracked batches of a share partition.
+
+use std::collections::VecDeque;
+
+use super::word::Word;
+
+/// A run of offsets that were acquired or loaded together.
+#[derive(Clone, Debug)]
+pub(super) struct Batch {
+    first: i64,
+    last: i64,
+    body: Body,
+}
+
+/// The states of a batch's records: one for all, or, once a part was treated apart, one for each.
+#[derive(Clone, Debug)]
+pub(super) enum Body {
+    /// Every record is in this state.
+    Whole(Word),
+    /// Record `i` of the batch is in state `i`; a split batch stays split.
+    Split(Box<[Word]>),
+}
+
+impl Batch {
+    /// Returns a batch in one state.
+    pub(super) fn whole(first: i64, last: i64, word: Word) -> Self {
+        assert!(first <= last, "a batch holds an offset");
+        Self { first, last, body: Body::Whole(word) }
+    }
+
+    /// Returns the lowest offset.
+    pub(super) fn first(&self) -> i64 {
+        self.first
+    }
+
+    /// Returns the highest offset.
+    pub(super) fn last(&self) -> i64 {
+        self.last
+    }
+
+    /// Returns how many offsets the batch holds.
+    pub(super) fn offset_count(&self) -> i64 {
+        self.last - self.first + 1
+    }
+
+    /// Returns the states.
+    pub(super) fn body(&self) -> &Body {
+        &self.body
+    }
+
+    /// Puts every record into one state.
+    pub(super) fn set_whole(&mut self, word: Word) {
+        self.body = Body::Whole(word);
+    }
+
+    /// Returns the states of the offsets `first..=last`, splitting the batch if it is whole.
+    pub(super) fn words_mut(&mut self, first: i64, last: i64) -> &mut [Word] {
+        let range = (first - self.first) as usize..(last - self.first + 1) as usize;
+        if let Body::Whole(word) = self.body {
+            self.body = Body::Split(vec![word; self.offset_count() as usize].into_boxed_slice());
+        }
+        match &mut self.body {
+            Body::Split(words) => &mut words[range],
+            Body::Whole(_) => unreachable!("a whole batch was split just above"),
+        }
+    }
+
+    /// Calls `f` with the runs of `first..=last`, which lie in this batch, and stops at its first error.
+    #[inline]
+    pub(super) fn try_each_run<E>(
+        &self,
+        first: i64,
+        last: i64,
+        mut f: impl FnMut(i64, i64, Word) -> Result<(), E>,
+    ) -> Result<(), E> {
+        match &self.body {
+            Body::Whole(word) => f(first, last, *word),
+            Body::Split(words) => {
+                let range = (first - self.first) as usize..(last - self.first + 1) as usize;
+                for (offset, &word) in (first..).zip(&words[range]) {
+                    f(offset, offset, word)?;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Replaces the runs of `first..=last`, which lie in this batch, by what `f` makes of them.
+    ///
+    /// A whole batch is split only if a part of it changes.
+    #[inline]
+    pub(super) fn update_runs(&mut self, first: i64, last: i64, mut f: impl FnMut(i64, i64, Word) -> Word) {
+        match &mut self.body {
+            Body::Whole(word) => {
+                let old = *word;
+                let new = f(first, last, old);
+                if first == self.first && last == self.last {
+                    *word = new;
+                } else if new != old {
+                    self.words_mut(first, last).fill(new);
+                }
+            }
+            Body::Split(words) => {
+                let range = (first - self.first) as usize..(last - self.first + 1) as usize;
+                for (offset, word) in (first..).zip(&mut words[range]) {
+                    *word = f(offset, offset, *word);
+                }
+            }
+        }
+    }
+
+    /// Returns the first offset at or above `from` that may be acquired.
+    pub(super) fn first_available(&self, from: i64) -> Option<i64> {
+        let from = from.max(self.first);
+        match &self.body {
+            Body::Whole(word) => word.is_available().then_some(from),
+            Body::Split(words) => words[(from - self.first) as usize..]
+                .iter()
+                .position(|word| word.is_available())
+                .map(|skipped| from + skipped as i64),
+        }
+    }
+
+    /// Returns the first offset at or above `from` that is not final, or the one after the batch.
+    pub(super) fn final_until(&self, from: i64) -> i64 {
+        match &self.body {
+            Body::Whole(word) => {
+                if word.is_final() {
+                    self.last + 1
+                } else {
+                    from
+                }
+            }
+            Body::Split(words) => words[(from - self.first) as usize..]
+                .iter()
+                .position(|word| !word.is_final())
+                .map_or(self.last + 1, |skipped| from + skipped as i64),
+        }
+    }
+}
+
+/// All tracked batches, in order and disjoint. Offsets between two batches were never acquired.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Batches {
+    queue: VecDeque<Batch>,
+}
+
+impl Batches {
+    /// Returns how many batches there are.
+    pub(super) fn len(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// Returns whether there is none.
+    pub(super) fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+
+    /// Returns the batch at `index`.
+    pub(super) fn get(&self, index: usize) -> Option<&Batch> {
+        self.queue.get(index)
+    }
+
+    /// Returns the batch at `index`, to change it.
+    pub(super) fn get_mut(&mut self, index: usize) -> Option<&mut Batch> {
+        self.queue.get_mut(index)
+    }
+
+    /// Returns the lowest batch.
+    pub(super) fn front(&self) -> Option<&Batch> {
+        self.queue.front()
+    }
+
+    /// Returns the highest batch.
+    pub(super) fn back(&self) -> Option<&Batch> {
+        self.queue.back()
+    }
+
+    /// Removes the lowest batch.
+    pub(super) fn pop_front(&mut self) {
+        self.queue.pop_front();
+    }
+
+    /// Puts a batch at `index`, between its neighbours.
+    pub(super) fn insert(&mut self, index: usize, batch: Batch) {
+        if index == self.queue.len() {
+            self.queue.push_back(batch);
+        } else {
+            self.queue.insert(index, batch);
+        }
+    }
+
+    /// Returns all batches in order.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Batch> {
+        self.queue.iter()
+    }
+
+    /// Returns the index of the first batch that ends at or above `offset`.
+    #[inline]
+    pub(super) fn find(&self, offset: i64) -> usize {
+        match self.queue.front() {
+            Some(front) if front.last < offset => self.queue.partition_point(|batch| batch.last < offset),
+            _ => 0,
+        }
+    }
+
+    /// Calls `f` with all tracked runs of `first..=last`, in order.
+    pub(super) fn each_run(&self, first: i64, last: i64, mut f: impl FnMut(i64, i64, Word)) {
+        for batch in self.queue.range(self.find(first)..) {
+            if last < batch.first {
+                break;
+            }
+            let (low, high) = (first.max(batch.first), last.min(batch.last));
+            let done: Result<(), std::convert::Infallible> =
+                batch.try_each_run(low, high, |low, high, word| {
+                    f(low, high, word);
+                    Ok(())
+                });
+            let Ok(()) = done;
+        }
+    }
+
+    /// Replaces all tracked runs of `first..=last` by what `f` makes of them, in order.
+    #[inline]
+    pub(super) fn update_runs(&mut self, first: i64, last: i64, mut f: impl FnMut(i64, i64, Word) -> Word) {
+        let from = self.find(first);
+        for batch in self.queue.range_mut(from..) {
+            if last < batch.first {
+                break;
+            }
+            batch.update_runs(first.max(batch.first), last.min(batch.last), &mut f);
+        }
+    }
+}

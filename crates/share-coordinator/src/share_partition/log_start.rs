@@ -1,0 +1,49 @@
+//! A log start that moved past records in flight.
+
+use super::word::Word;
+use super::{Change, SharePartition};
+use crate::RecordState;
+
+impl SharePartition {
+    /// Moves the start offset up to `log_start`, below which the log has nothing any more.
+    ///
+    /// What was available or pending below it is archived. What is locked, or in transition, stays until
+    /// it is acknowledged (which changes nothing), lapses, or its change ends; then it is archived too.
+    /// Nothing is stored by this; the next write carries the new start.
+    pub fn archive_below(&mut self, log_start: sharemark_protocol::Offset) -> Change {
+        let log_start = log_start.get();
+        if log_start <= self.start {
+            return Change::default();
+        }
+        let below = log_start - 1;
+        self.split_at(log_start);
+        self.batches.update_runs(i64::MIN, below, |_, _, word| {
+            if word.is_available() || word.is_pending() {
+                Word::new(RecordState::Archived, word.delivery_count())
+            } else {
+                word
+            }
+        });
+        self.start = log_start;
+        self.next = self.next.max(log_start);
+        self.final_count = 0;
+        let mut final_count = 0;
+        self.batches.each_run(log_start, i64::MAX, |low, high, word| {
+            if word.is_final() {
+                final_count += high - low + 1;
+            }
+        });
+        self.final_count = final_count;
+        self.settle(log_start);
+        Change { freed_records: false, moved_start: true, archiving: false }
+    }
+
+    /// Splits the batch that the log start cuts in two, so that its parts can go different ways.
+    fn split_at(&mut self, log_start: i64) {
+        let index = self.batches.find(log_start);
+        if let Some(batch) = self.batches.get_mut(index).filter(|batch| batch.first() < log_start) {
+            let (first, last) = (batch.first(), batch.last());
+            batch.words_mut(first, last);
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! The members that hold records of a share partition, each under a small number.
+
+use std::sync::Arc;
+
+use super::word::NO_OWNER;
+
+/// Numbers for member ids. A number stays with its member until a sweep finds that nothing refers to it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Members {
+    /// The ids by number; `None` for a number that is free.
+    ids: Vec<Option<Arc<str>>>,
+    free: Vec<u16>,
+    /// Numbers by hash of the id, with linear probing; a power of two, at most half full.
+    table: Vec<u16>,
+    /// How many ids may be known before a sweep is worth its cost.
+    sweep_at: usize,
+}
+
+/// So many members are known before the first sweep.
+const SWEEP_AT_MIN: usize = 64;
+
+impl Members {
+    /// Returns the number of `id`, or `None` if it has none.
+    #[inline]
+    pub(super) fn find(&self, id: &str) -> Option<u16> {
+        let mask = self.table.len().checked_sub(1)?;
+        let mut slot = hash(id) as usize & mask;
+        loop {
+            let number = self.table[slot];
+            if number == NO_OWNER {
+                return None;
+            }
+            if self.id(number) == Some(id) {
+                return Some(number);
+            }
+            slot = (slot + 1) & mask;
+        }
+    }
+
+    /// Returns the id with this number.
+    #[inline]
+    pub(super) fn id(&self, number: u16) -> Option<&str> {
+        self.ids.get(usize::from(number))?.as_deref()
+    }
+
+    /// Returns whether [`Self::sweep`] should be called before the next new id.
+    #[inline]
+    pub(super) fn wants_sweep(&self) -> bool {
+        self.sweep_at.max(SWEEP_AT_MIN) <= self.ids.len() - self.free.len()
+    }
+
+    /// Gives `id` a number, or returns `None` when all numbers are in use.
+    pub(super) fn add(&mut self, id: &str) -> Option<u16> {
+        let number = match self.free.pop() {
+            Some(number) => number,
+            None => u16::try_from(self.ids.len()).ok().filter(|&number| number != NO_OWNER)?,
+        };
+        if self.ids.len() <= usize::from(number) {
+            self.ids.resize(usize::from(number) + 1, None);
+        }
+        self.ids[usize::from(number)] = Some(id.into());
+        if self.table.len() < 2 * self.ids.len() {
+            self.rebuild_table();
+        } else {
+            self.place(number);
+        }
+        Some(number)
+    }
+
+    /// Frees the numbers for which `is_used` has no `true`.
+    pub(super) fn sweep(&mut self, is_used: &[bool]) {
+        self.free.clear();
+        for (number, id) in self.ids.iter_mut().enumerate() {
+            if !is_used.get(number).copied().unwrap_or(false) {
+                *id = None;
+                // Numbers fit, since `add` made them.
+                self.free.push(number as u16);
+            }
+        }
+        self.sweep_at = 2 * (self.ids.len() - self.free.len());
+        self.rebuild_table();
+    }
+
+    /// Returns a bound above every number in use.
+    pub(super) fn number_bound(&self) -> usize {
+        self.ids.len()
+    }
+
+    fn rebuild_table(&mut self) {
+        let len = (2 * self.ids.len()).next_power_of_two().max(8);
+        self.table.clear();
+        self.table.resize(len, NO_OWNER);
+        for number in 0..self.ids.len() {
+            if self.ids[number].is_some() {
+                self.place(number as u16);
+            }
+        }
+    }
+
+    fn place(&mut self, number: u16) {
+        let mask = self.table.len() - 1;
+        let mut slot = self.id(number).map_or(0, hash) as usize & mask;
+        while self.table[slot] != NO_OWNER {
+            slot = (slot + 1) & mask;
+        }
+        self.table[slot] = number;
+    }
+}
+
+/// Hashes an id: eight bytes at a time, the same in every run.
+#[inline]
+fn hash(id: &str) -> u64 {
+    const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
+    let mut hash = id.len() as u64;
+    let mut chunks = id.as_bytes().chunks_exact(8);
+    for chunk in &mut chunks {
+        let mut bytes = [0; 8];
+        bytes.copy_from_slice(chunk);
+        hash = (hash.rotate_left(23) ^ u64::from_le_bytes(bytes)).wrapping_mul(FACTOR);
+    }
+    for &byte in chunks.remainder() {
+        hash = (hash.rotate_left(23) ^ u64::from(byte)).wrapping_mul(FACTOR);
+    }
+    hash ^ hash >> 32
+}
