@@ -234,4 +234,4 @@ fn field<const SIZE: usize>(header: &[u8; HEADER_SIZE], at: usize) -> [u8; SIZE]
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

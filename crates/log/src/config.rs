@@ -28,6 +28,8 @@ pub struct LogConfig {
     pub delete_retention_ms: i64,
     /// `min.compaction.lag.ms`: how old a record must be before compaction may remove it.
     pub min_compaction_lag_ms: i64,
+    /// How many bytes must have been appended since the last compaction for another to be due.
+    pub compaction_dirty_bytes_min: u64,
     /// `message.timestamp.type`.
     pub timestamp_type: TimestampType,
     /// `message.timestamp.before.max.ms`: how far before the broker's time a record's may lie.

@@ -10,8 +10,8 @@ mod transactions;
 
 pub use config::{LogConfig, TimestampType};
 pub use log::{
-    AppendContext, AppendPlan, Appended, AppendedMarker, BatchExtent, EndTransactionMarker, EpochEnd,
-    FoundOffset, Isolation, Log, LogOffsets, MarkerPlan, OffsetQuery, Origin, ReadBatch, ReadError,
+    AppendContext, AppendPlan, Appended, AppendedMarker, BatchExtent, CompactionScope, EndTransactionMarker,
+    EpochEnd, FoundOffset, Isolation, Log, LogOffsets, MarkerPlan, OffsetQuery, Origin, ReadBatch, ReadError,
     ReadLimits, RecordError,
 };
 pub use producers::ProducerDescription;

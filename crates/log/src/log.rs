@@ -1,6 +1,7 @@
 //! One partition's log.
 
 mod append;
+mod compaction;
 mod marker;
 mod offsets;
 mod read;
@@ -23,6 +24,7 @@ use crate::{LogConfig, StorageChange, StorageWrite};
 use segments::Segment;
 
 pub use append::{AppendContext, AppendPlan, Appended, Origin, RecordError};
+pub use compaction::CompactionScope;
 pub use marker::{AppendedMarker, EndTransactionMarker, MarkerPlan};
 pub use offsets::{EpochEnd, FoundOffset, OffsetQuery};
 pub use read::{BatchExtent, Isolation, LogOffsets, ReadBatch, ReadError, ReadLimits};
@@ -78,6 +80,12 @@ impl Log {
             size_bytes: 0,
             compacted_size_bytes: 0,
         }
+    }
+
+    /// Begins a log that is restored from storage, where it starts at `start`. Its batches follow, in order,
+    /// through `restore`.
+    pub fn restored(partition: TopicIdPartition, config: LogConfig, start: Offset) -> Self {
+        Self { start, end: start, ..Self::new(partition, config) }
     }
 
     /// Returns whose log this is.
@@ -211,3 +219,6 @@ impl Log {
         writes.push(StorageWrite { partition: self.partition, change });
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -109,6 +109,17 @@ impl Producers {
         self.states.get(&id).and_then(|state| state.open_since)
     }
 
+    /// Returns whether a batch is the last of its producer that is remembered: the one that says, after a
+    /// restart, which sequence number comes next, or, if there was only a marker, which epoch it had.
+    pub(crate) fn is_last_batch(&self, batch: &BatchHeader) -> bool {
+        let Some(producer) = batch.producer else { return false };
+        let Some(state) = self.states.get(&producer.id) else { return false };
+        match state.batches.back() {
+            Some(last) => last.last_offset == batch.last_offset,
+            None => batch.control && producer.epoch == state.epoch,
+        }
+    }
+
     /// Judges a data batch of `producer`; see `Log::decide_append` for the errors.
     pub(crate) fn decide_data(
         &self,
@@ -195,7 +206,8 @@ impl Producers {
             });
         }
         state.last_timestamp = batch.max_timestamp;
-        let begins = batch.transactional && state.open_since.is_none();
+        // A batch that compaction has emptied stands for nothing that could be open.
+        let begins = batch.transactional && state.open_since.is_none() && 0 < batch.record_count;
         if begins {
             state.open_since = Some(batch.base_offset);
         }
@@ -215,6 +227,14 @@ impl Producers {
         state.coordinator_epoch = state.coordinator_epoch.max(Some(coordinator_epoch));
         state.last_timestamp = timestamp;
         state.open_since.take()
+    }
+
+    /// Applies a marker that compaction has emptied: the epoch is all that it still says.
+    pub(crate) fn apply_empty_marker(&mut self, producer: Producer, timestamp: Timestamp) {
+        self.revision += 1;
+        let state = self.states.entry(producer.id).or_insert_with(|| ProducerState::new(producer.epoch));
+        state.raise_epoch(producer.epoch);
+        state.last_timestamp = timestamp;
     }
 
     /// Forgets producers without open transaction whose last batch is too old.

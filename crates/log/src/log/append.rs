@@ -184,11 +184,13 @@ impl Log {
     ///
     /// # Errors
     ///
-    /// - `CorruptMessage` or `InvalidRecord` if that is no batch, or it lies below the log's end.
+    /// - `CorruptMessage` or `InvalidRecord` if that is no batch, or it lies below what is there.
     pub fn restore(&mut self, now: Timestamp, bytes: Bytes) -> Result<(), ErrorCode> {
         let view = crate::batch::BatchView::new(&bytes)?;
         let header = view.header()?;
-        if header.base_offset < self.end {
+        // The first batch may begin below the log's start.
+        let from = if self.batches.is_empty() { header.last_offset } else { header.base_offset };
+        if from < self.end {
             return Err(ErrorCode::InvalidRecord);
         }
         let marker = match header.control {
@@ -204,7 +206,8 @@ impl Log {
         }
         match marker {
             Some(marker) => drop(self.apply_marker(&header, producer, marker)),
-            None if header.control => {} // Compaction has emptied it.
+            // Compaction has emptied it, and kept it for its epoch.
+            None if header.control => self.producers.apply_empty_marker(producer, header.max_timestamp),
             None => {
                 if self.producers.apply_data(&header, producer) {
                     self.transactions.begin(producer.id, header.base_offset);

@@ -87,23 +87,34 @@ impl Log {
     }
 
     fn find_max_timestamp(&self) -> Option<FoundOffset> {
-        let mut best: Option<Timestamp> = None;
-        for segment in &self.segments {
-            best = best.max(Some(segment.max_timestamp));
-        }
+        let newest = self.segments.iter().map(|segment| segment.max_timestamp).max()?;
         // A segment's largest timestamp is that of a batch, unless its batches have none or are gone.
-        if let Some(found) = best.and_then(|timestamp| self.find_batch_at_or_after(timestamp)) {
-            return self.find_in(found, found.header.max_timestamp);
+        let found = self.find_batch_at_or_after(newest);
+        if let Some(found) = found.and_then(|entry| self.find_in(entry, entry.header.max_timestamp)) {
+            return Some(found);
         }
-        let mut newest: Option<&Entry> = None;
+        let mut best: Option<FoundOffset> = None;
         for entry in &self.batches {
-            if newest.map_or(Timestamp::from_ms(-1), |newest| newest.header.max_timestamp)
-                < entry.header.max_timestamp
-            {
-                newest = Some(entry);
+            let best_timestamp = best.and_then(|best| best.timestamp).unwrap_or(Timestamp::from_ms(-1));
+            if best_timestamp < entry.header.max_timestamp {
+                best =
+                    self.find_max_in(entry).filter(|found| Some(best_timestamp) < found.timestamp).or(best);
             }
         }
-        newest.and_then(|entry| self.find_in(entry, entry.header.max_timestamp))
+        best
+    }
+
+    /// Returns the record with the largest timestamp of a batch, from the log's start on.
+    fn find_max_in(&self, entry: &Entry) -> Option<FoundOffset> {
+        let records = Records::read(entry.bytes.as_ref()?, self.config.decompressed_size_bytes_max).ok()?;
+        let mut best: Option<(Timestamp, Offset)> = None;
+        for record in records.iter().filter_map(Result::ok) {
+            if self.start <= record.offset && best.is_none_or(|(timestamp, _)| timestamp < record.timestamp) {
+                best = Some((record.timestamp, record.offset));
+            }
+        }
+        let (timestamp, offset) = best?;
+        Some(FoundOffset { offset, timestamp: Some(timestamp), leader_epoch: entry.header.leader_epoch })
     }
 
     fn find_at_or_after(&self, timestamp: Timestamp) -> Option<FoundOffset> {
