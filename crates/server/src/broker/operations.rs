@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::describe_share_group_offsets::DescribeOffsetsOperation;
 use super::produce::ProduceOperation;
 
 /// Names a waiting request of one node; never used twice.
@@ -11,6 +12,8 @@ pub(super) struct OperationId(u64);
 /// A request that waits for crossings.
 #[derive(Debug)]
 pub(super) enum Operation {
+    /// A DescribeShareGroupOffsets whose states are being told.
+    DescribeShareGroupOffsets(Box<DescribeOffsetsOperation>),
     /// A Produce whose transaction is being looked up.
     Produce(Box<ProduceOperation>),
 }

@@ -17,14 +17,22 @@ impl Broker {
             RequestMessage::CreateTopics(body) => self.handle_create_topics(now, &origin, &body),
             RequestMessage::DeleteTopics(body) => self.handle_delete_topics(now, &origin, &body),
             RequestMessage::DescribeCluster(body) => self.handle_describe_cluster(&origin, &body),
+            RequestMessage::DescribeShareGroupOffsets(body) => {
+                self.handle_describe_share_group_offsets(origin, &body);
+            }
             RequestMessage::DescribeTopicPartitions(body) => {
                 self.handle_describe_topic_partitions(&origin, &body)
             }
             RequestMessage::Fetch(body) => self.handle_fetch(now, origin, body),
             RequestMessage::FindCoordinator(body) => self.handle_find_coordinator(now, &origin, &body),
+            RequestMessage::ListGroups(body) => self.handle_list_groups(&origin, &body),
             RequestMessage::ListOffsets(body) => self.handle_list_offsets(&origin, &body),
             RequestMessage::Metadata(body) => self.handle_metadata(now, &origin, &body),
             RequestMessage::Produce(body) => self.handle_produce(now, origin, body, checked),
+            RequestMessage::ShareGroupDescribe(body) => self.handle_share_group_describe(&origin, &body),
+            RequestMessage::ShareGroupHeartbeat(body) => {
+                self.handle_share_group_heartbeat(now, &origin, &body)
+            }
             _ => self.output(Output::Close { connection: origin.connection }),
         }
     }

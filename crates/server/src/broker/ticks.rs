@@ -10,7 +10,8 @@ impl Broker {
     /// Returns when the next deadline passes, on each clock.
     pub fn poll_timeout(&self) -> Deadlines {
         let real = self.nodes.values().filter_map(|node| node.parked.first_deadline()).min();
-        Deadlines { clock: Some(self.next_retention), real }
+        let clock = Some(self.next_retention).into_iter().chain(self.group_timeout()).min();
+        Deadlines { clock, real }
     }
 
     /// Lets every deadline pass that is due, on both clocks.
@@ -21,6 +22,7 @@ impl Broker {
                 self.resume(now, parked, Wake::Deadline);
             }
         }
+        self.expire_group_members(now);
         if self.next_retention <= now.clock {
             self.apply_retention(now);
             self.next_retention =

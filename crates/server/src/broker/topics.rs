@@ -113,12 +113,13 @@ impl Broker {
     }
 
     /// Deletes a topic: its records go, and so does what nodes keep about it.
-    pub(super) fn delete_topic(&mut self, _now: Now, id: TopicId) -> Option<Topic> {
+    pub(super) fn delete_topic(&mut self, now: Now, id: TopicId) -> Option<Topic> {
         let topic = self.cluster.delete_topic(id)?;
         for partition in topic.partitions.iter().zip(0..).map(|(_, index)| index) {
             // Whoever waits for this partition is answered now.
             self.changed.insert(TopicIdPartition { topic_id: id, partition });
         }
+        self.forget_topics_in_coordinators(now, &[id].into());
         Some(topic)
     }
 

@@ -1,0 +1,198 @@
+//! What the requests of groups have in common: their shard, its records, its deadlines.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use sharemark_group_coordinator::{
+    GroupCoordinatorShard, GroupRecord, InitialiseShareStates, ShareGroupConfig, TopicPartitions,
+};
+use sharemark_protocol::{
+    CoordinatorRecord, ErrorCode, NodeId, SharePartitionKey, Timestamp, TopicIdPartition,
+};
+
+use super::Broker;
+use super::cluster::{CONSUMER_OFFSETS, SHARE_GROUP_STATE};
+use super::coordinators::record_offset;
+use super::crossing::{Call, Crossing};
+use super::input::Now;
+
+impl Broker {
+    /// Returns the shard of a group at `node`, with its partition.
+    ///
+    /// # Errors
+    ///
+    /// - `NotCoordinator` if another node leads the partition, or the topic does not exist yet.
+    pub(super) fn group_shard(
+        &self,
+        node: NodeId,
+        group_id: &str,
+    ) -> Result<(TopicIdPartition, &GroupCoordinatorShard), ErrorCode> {
+        let at = self.decide_coordinator(node, CONSUMER_OFFSETS, group_id)?;
+        let shard = self.nodes.get(&node).and_then(|node| node.groups.get(&at.partition));
+        Ok((at, shard.ok_or(ErrorCode::CoordinatorLoadInProgress)?))
+    }
+
+    pub(super) fn group_shard_mut(
+        &mut self,
+        node: NodeId,
+        at: TopicIdPartition,
+    ) -> Option<&mut GroupCoordinatorShard> {
+        self.nodes.get_mut(&node)?.groups.get_mut(&at.partition)
+    }
+
+    /// Appends what a group shard has decided, and replays it.
+    ///
+    /// # Errors
+    ///
+    /// - What the log refuses; nothing has changed then.
+    pub(super) fn commit_group_records(
+        &mut self,
+        now: Now,
+        node: NodeId,
+        at: TopicIdPartition,
+        records: &[GroupRecord],
+    ) -> Result<(), ErrorCode> {
+        if records.is_empty() {
+            return Ok(());
+        }
+        let encoded: Vec<CoordinatorRecord> = records.iter().map(GroupRecord::encode).collect();
+        let base = self.append_records(now, at, &encoded, None)?;
+        if let Some(shard) = self.group_shard_mut(node, at) {
+            for (index, record) in records.iter().enumerate() {
+                shard.replay(record_offset(base, index), record);
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns what applies to a share group, from the broker's and its own configuration.
+    pub(super) fn share_group_config(&self, group_id: &str) -> ShareGroupConfig {
+        let own = self.cluster.configs.share_group(group_id);
+        let broker = self.cluster.configs.broker();
+        ShareGroupConfig {
+            assignment_interval_ms: i64::from(own.assignment_interval_ms),
+            heartbeat_interval_ms: own.heartbeat_interval_ms,
+            session_timeout_ms: i64::from(own.session_timeout_ms),
+            max_size: usize::try_from(broker.group_share_max_size).unwrap_or(0),
+            initialize_retry_interval_ms: i64::from(broker.group_share_initialize_retry_interval_ms),
+        }
+    }
+
+    /// Asks the share coordinators to initialise share partitions: one crossing for each node that leads some of
+    /// their states.
+    pub(super) fn cross_to_initialise(&mut self, from: NodeId, wanted: &InitialiseShareStates) {
+        let mut by_node: std::collections::BTreeMap<NodeId, InitialiseShareStates> =
+            std::collections::BTreeMap::new();
+        for topic in &wanted.topics {
+            for (partition, start_offset) in &topic.partitions {
+                let key = SharePartitionKey {
+                    group_id: wanted.group_id.clone(),
+                    topic_id: topic.topic_id,
+                    partition: *partition,
+                };
+                let Some((_, leader)) = self.share_state_leader(&key) else { continue };
+                let states = by_node.entry(leader).or_insert_with(|| InitialiseShareStates {
+                    group_id: wanted.group_id.clone(),
+                    state_epoch: wanted.state_epoch,
+                    topics: Vec::new(),
+                });
+                match states.topics.last_mut().filter(|last| last.topic_id == topic.topic_id) {
+                    Some(last) => {
+                        last.partitions.insert(*partition, *start_offset);
+                    }
+                    None => states.topics.push(sharemark_group_coordinator::InitialiseTopic {
+                        topic_id: topic.topic_id,
+                        partitions: [(*partition, *start_offset)].into(),
+                    }),
+                }
+            }
+        }
+        for (to, states) in by_node {
+            self.crossings.push_back(Crossing { from, to, call: Call::InitialiseShareStates(states) });
+        }
+    }
+
+    /// Goes on at the group coordinator when a share coordinator has initialised what it was asked to, or not.
+    pub(super) fn complete_initialise(
+        &mut self,
+        now: Now,
+        node: NodeId,
+        group_id: &Arc<str>,
+        done: &TopicPartitions,
+        failed: &TopicPartitions,
+    ) {
+        let Ok((at, shard)) = self.group_shard(node, group_id) else { return };
+        let mut records = Vec::new();
+        if !done.is_empty() {
+            records.extend(shard.decide_states_initialised(group_id, done));
+        }
+        if !failed.is_empty() {
+            records.extend(shard.decide_states_not_initialised(group_id, failed));
+        }
+        // A refused append leaves the partitions initialising, and the next heartbeat asks again.
+        let _refused = self.commit_group_records(now, node, at, &records);
+    }
+
+    /// Creates the topic of share partitions' states, which the first share group needs.
+    pub(super) fn ensure_share_group_state(&mut self, now: Now) -> Result<(), ErrorCode> {
+        if self.cluster.topic_named(SHARE_GROUP_STATE).is_none() {
+            self.auto_create_topic(now, SHARE_GROUP_STATE)?;
+        }
+        Ok(())
+    }
+
+    /// Returns when the next member's session runs out.
+    pub(super) fn group_timeout(&self) -> Option<Timestamp> {
+        self.nodes
+            .values()
+            .flat_map(|node| node.groups.values().filter_map(GroupCoordinatorShard::poll_timeout))
+            .min()
+    }
+
+    /// Removes the members whose session has run out.
+    pub(super) fn expire_group_members(&mut self, now: Now) {
+        let Some(topic_id) = self.cluster.topic_named(CONSUMER_OFFSETS).map(|topic| topic.id) else { return };
+        let led: Vec<(NodeId, i32)> = self
+            .nodes
+            .iter()
+            .flat_map(|(id, node)| node.groups.keys().map(move |partition| (*id, *partition)))
+            .collect();
+        for (node, partition) in led {
+            let at = TopicIdPartition { topic_id, partition };
+            while let Some(expired) = self
+                .nodes
+                .get(&node)
+                .and_then(|node| node.groups.get(&partition))
+                .and_then(|shard| shard.decide_expired(now.clock, &self.cluster))
+            {
+                if self.commit_group_records(now, node, at, &expired.records).is_err() {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Tells every group and share coordinator that topics are gone.
+    pub(super) fn forget_topics_in_coordinators(
+        &mut self,
+        now: Now,
+        deleted: &BTreeSet<sharemark_protocol::TopicId>,
+    ) {
+        if let Some(topic_id) = self.cluster.topic_named(CONSUMER_OFFSETS).map(|topic| topic.id) {
+            let decided: Vec<(NodeId, i32, Vec<GroupRecord>)> = self
+                .nodes
+                .iter()
+                .flat_map(|(id, node)| {
+                    node.groups
+                        .iter()
+                        .map(|(index, shard)| (*id, *index, shard.decide_topics_deleted(deleted)))
+                })
+                .collect();
+            for (node, partition, records) in decided {
+                let at = TopicIdPartition { topic_id, partition };
+                let _refused = self.commit_group_records(now, node, at, &records);
+            }
+        }
+        self.delete_share_states_of_topics(now, deleted);
+    }
+}

@@ -1,0 +1,100 @@
+//! ShareGroupHeartbeat (76), version 1 (KIP-932).
+
+use sharemark_group_coordinator::{InitialiseShareStates, Refusal, ShareHeartbeat, ShareHeartbeatAnswer};
+use sharemark_protocol::ErrorCode;
+use sharemark_protocol::messages::ResponseMessage;
+use sharemark_protocol::messages::share_group_heartbeat_request::ShareGroupHeartbeatRequest;
+use sharemark_protocol::messages::share_group_heartbeat_response::{
+    Assignment, ShareGroupHeartbeatResponse, TopicPartitions,
+};
+
+use super::Broker;
+use super::authorize::{Operation, Resource, authorize};
+use super::input::{Now, Origin};
+
+impl Broker {
+    pub(super) fn handle_share_group_heartbeat(
+        &mut self,
+        now: Now,
+        origin: &Origin,
+        request: &ShareGroupHeartbeatRequest,
+    ) {
+        let response = match self.share_group_heartbeat(now, origin, request) {
+            Ok((answer, states_to_initialise)) => {
+                if let Some(states) = states_to_initialise {
+                    self.cross_to_initialise(origin.node, &states);
+                }
+                answered(request, answer)
+            }
+            Err(refusal) => ShareGroupHeartbeatResponse {
+                error_code: refusal.error.code(),
+                error_message: refusal.message.map(Into::into),
+                ..ShareGroupHeartbeatResponse::default()
+            },
+        };
+        self.answer(origin, ResponseMessage::ShareGroupHeartbeat(response));
+    }
+
+    fn share_group_heartbeat(
+        &mut self,
+        now: Now,
+        origin: &Origin,
+        request: &ShareGroupHeartbeatRequest,
+    ) -> Result<(ShareHeartbeatAnswer, Option<InitialiseShareStates>), Refusal> {
+        if self.cluster.features.share_version() < 1 {
+            return Err(Refusal::of(ErrorCode::UnsupportedVersion));
+        }
+        if !authorize(&origin.principal, Operation::Read, Resource::Group(&request.group_id)) {
+            return Err(Refusal::of(ErrorCode::GroupAuthorizationFailed));
+        }
+        for name in request.subscribed_topic_names.iter().flatten() {
+            if !authorize(&origin.principal, Operation::Describe, Resource::Topic(name)) {
+                return Err(Refusal::of(ErrorCode::TopicAuthorizationFailed));
+            }
+        }
+        let (at, _) = self.group_shard(origin.node, &request.group_id).map_err(Refusal::of)?;
+        self.ensure_share_group_state(now).map_err(Refusal::of)?;
+        let heartbeat = ShareHeartbeat {
+            group_id: &request.group_id,
+            member_id: &request.member_id,
+            member_epoch: request.member_epoch,
+            rack_id: request.rack_id.as_deref(),
+            subscribed_topic_names: request
+                .subscribed_topic_names
+                .as_ref()
+                .map(|names| names.iter().map(|name| &**name).collect()),
+            client_id: origin.client_id.as_deref().unwrap_or_default(),
+            client_host: &origin.client_host,
+        };
+        let config = self.share_group_config(&request.group_id);
+        let (_, shard) = self.group_shard(origin.node, &request.group_id).map_err(Refusal::of)?;
+        let decision = shard.decide_share_heartbeat(now.clock, &heartbeat, &self.cluster, &config)?;
+        self.commit_group_records(now, origin.node, at, &decision.records).map_err(Refusal::of)?;
+        if let Some(shard) = self.group_shard_mut(origin.node, at) {
+            shard.apply_share_heartbeat(decision.plan);
+        }
+        Ok((decision.answer, decision.states_to_initialise))
+    }
+}
+
+fn answered(
+    request: &ShareGroupHeartbeatRequest,
+    answer: ShareHeartbeatAnswer,
+) -> ShareGroupHeartbeatResponse {
+    let assignment = answer.assignment.map(|topics| Assignment {
+        topic_partitions: topics
+            .into_iter()
+            .map(|(topic_id, partitions)| TopicPartitions {
+                topic_id,
+                partitions: partitions.into_iter().collect(),
+            })
+            .collect(),
+    });
+    ShareGroupHeartbeatResponse {
+        member_id: Some(request.member_id.clone()),
+        member_epoch: answer.member_epoch.get(),
+        heartbeat_interval_ms: answer.heartbeat_interval_ms,
+        assignment,
+        ..ShareGroupHeartbeatResponse::default()
+    }
+}

@@ -1,0 +1,131 @@
+//! The share coordinator's side of the crossings that read, write and initialise the state of share partitions.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use sharemark_group_coordinator::{InitialiseShareStates, TopicPartitions};
+use sharemark_protocol::{
+    CoordinatorRecord, ErrorCode, NodeId, SharePartitionKey, TopicId, TopicIdPartition,
+};
+use sharemark_share_coordinator::{InitializeState, ShareCoordinatorShard, StateRecord};
+
+use super::Broker;
+use super::cluster::SHARE_GROUP_STATE;
+use super::coordinators::record_offset;
+use super::input::Now;
+
+impl Broker {
+    /// Returns the partition of `__share_group_state` that keeps a share partition's state, and its leader.
+    pub(super) fn share_state_leader(&self, key: &SharePartitionKey) -> Option<(TopicIdPartition, NodeId)> {
+        let topic = self.cluster.topic_named(SHARE_GROUP_STATE)?;
+        let count = i32::try_from(topic.partitions.len()).ok()?;
+        let at = TopicIdPartition { topic_id: topic.id, partition: key.state_partition(count) };
+        Some((at, self.cluster.partition(at)?.leader))
+    }
+
+    /// Returns the shard that keeps a share partition's state at `node`.
+    ///
+    /// # Errors
+    ///
+    /// - `NotCoordinator` if another node leads it.
+    pub(super) fn share_state_shard(
+        &self,
+        node: NodeId,
+        key: &SharePartitionKey,
+    ) -> Result<(TopicIdPartition, &ShareCoordinatorShard), ErrorCode> {
+        let (at, leader) = self.share_state_leader(key).ok_or(ErrorCode::NotCoordinator)?;
+        if leader != node {
+            return Err(ErrorCode::NotCoordinator);
+        }
+        let shard = self.nodes.get(&node).and_then(|node| node.share_states.get(&at.partition));
+        Ok((at, shard.ok_or(ErrorCode::CoordinatorLoadInProgress)?))
+    }
+
+    pub(super) fn share_state_shard_mut(
+        &mut self,
+        node: NodeId,
+        at: TopicIdPartition,
+    ) -> Option<&mut ShareCoordinatorShard> {
+        self.nodes.get_mut(&node)?.share_states.get_mut(&at.partition)
+    }
+
+    /// Appends what a share shard has decided as one plain batch, and replays it.
+    ///
+    /// # Errors
+    ///
+    /// - What the log refuses; nothing has changed then.
+    pub(super) fn commit_state_records(
+        &mut self,
+        now: Now,
+        node: NodeId,
+        at: TopicIdPartition,
+        records: &[StateRecord],
+    ) -> Result<(), ErrorCode> {
+        if records.is_empty() {
+            return Ok(());
+        }
+        let encoded: Vec<CoordinatorRecord> = records.iter().map(StateRecord::encode).collect();
+        let base = self.append_records(now, at, &encoded, None)?;
+        if let Some(shard) = self.share_state_shard_mut(node, at) {
+            for (index, record) in records.iter().enumerate() {
+                shard.replay(record_offset(base, index), record);
+            }
+        }
+        Ok(())
+    }
+
+    /// Initialises share partitions at `node`, and sorts them into those that are done and those that are not.
+    pub(super) fn initialise_share_states(
+        &mut self,
+        now: Now,
+        node: NodeId,
+        wanted: &InitialiseShareStates,
+    ) -> (TopicPartitions, TopicPartitions) {
+        let (mut done, mut failed) = (TopicPartitions::new(), TopicPartitions::new());
+        let mut by_shard: BTreeMap<TopicIdPartition, Vec<StateRecord>> = BTreeMap::new();
+        for topic in &wanted.topics {
+            for (&partition, &start_offset) in &topic.partitions {
+                let key = SharePartitionKey {
+                    group_id: wanted.group_id.clone(),
+                    topic_id: topic.topic_id,
+                    partition,
+                };
+                let initialize =
+                    InitializeState { key: key.clone(), state_epoch: wanted.state_epoch, start_offset };
+                let decided = self
+                    .share_state_shard(node, &key)
+                    .and_then(|(at, shard)| Ok((at, shard.decide_initialize(&initialize, now.clock)?)));
+                match decided {
+                    Ok((at, record)) => by_shard.entry(at).or_default().push(record),
+                    Err(_) => drop(failed.entry(topic.topic_id).or_default().insert(partition)),
+                }
+            }
+        }
+        for (at, records) in by_shard {
+            let outcome = self.commit_state_records(now, node, at, &records);
+            let sorted = if outcome.is_ok() { &mut done } else { &mut failed };
+            for record in &records {
+                sorted.entry(record.key.topic_id).or_default().insert(record.key.partition);
+            }
+        }
+        (done, failed)
+    }
+
+    /// Removes the stored states of deleted topics.
+    pub(super) fn delete_share_states_of_topics(&mut self, now: Now, deleted: &BTreeSet<TopicId>) {
+        let Some(topic_id) = self.cluster.topic_named(SHARE_GROUP_STATE).map(|topic| topic.id) else {
+            return;
+        };
+        let mut decided: Vec<(NodeId, i32, Vec<StateRecord>)> = Vec::new();
+        for (id, node) in &self.nodes {
+            for (index, shard) in &node.share_states {
+                let mut records = Vec::new();
+                shard.decide_delete_topics(deleted, &mut records);
+                decided.push((*id, *index, records));
+            }
+        }
+        for (node, partition, records) in decided {
+            let _refused =
+                self.commit_state_records(now, node, TopicIdPartition { topic_id, partition }, &records);
+        }
+    }
+}
