@@ -40,6 +40,7 @@ use crate::StateBatch;
 pub use self::acquire::{AcquireMode, AcquireRequest, AcquiredRange, FetchedBatch, FetchedRun};
 pub use self::config::SharePartitionConfig;
 pub use self::plan::StatePlan;
+pub use self::resolve::ResolvedRange;
 pub use self::stage::StageRules;
 pub use self::transition::TransitionId;
 pub use self::view::RecordRun;

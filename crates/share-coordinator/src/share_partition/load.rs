@@ -10,7 +10,7 @@ use super::members::Members;
 use super::owners::{Owner, Owners};
 use super::word::{NO_OWNER, Word};
 use super::{Change, SharePartition};
-use crate::{RecordState, StateBatch, ReadState};
+use crate::{ReadState, RecordState, StateBatch};
 
 impl SharePartition {
     /// Builds the lock table of a new leader.

@@ -90,6 +90,12 @@ impl Locks {
             .is_some_and(|lock| lock.deadline_ms == deadline_ms && lock.first <= first && last <= lock.last)
     }
 
+    /// Returns how many entries there are.
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.queue.len()
+    }
+
     /// Returns whether the entries are in order of deadline, one for each.
     pub(super) fn is_sorted(&self) -> bool {
         self.queue.iter().zip(self.queue.iter().skip(1)).all(|(one, next)| one.deadline_ms < next.deadline_ms)

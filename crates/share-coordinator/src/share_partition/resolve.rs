@@ -1,11 +1,22 @@
 //! Ends of transactions, and of dead-letter copies.
 
-use sharemark_protocol::{ErrorCode, OffsetRange, Timestamp};
+use sharemark_protocol::{ErrorCode, OffsetRange, Producer, Timestamp};
 
 use super::locks::Lock;
 use super::word::{NO_OWNER, Word};
 use super::{Change, SharePartition, SharePartitionConfig, StatePlan};
-use crate::{RecordState, ResolvedBatch};
+use crate::RecordState;
+
+/// A run of records whose transaction has ended, with what the share coordinator stored for them.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct ResolvedRange {
+    /// The offsets.
+    pub range: OffsetRange,
+    /// The owner of the staged acknowledgements, as it was stored with them.
+    pub producer: Producer,
+    /// The stored outcome: available, acknowledged, archiving or archived.
+    pub state: RecordState,
+}
 
 impl SharePartition {
     /// Takes over the outcome of a transaction.
@@ -16,16 +27,16 @@ impl SharePartition {
         &mut self,
         now: Timestamp,
         config: &SharePartitionConfig,
-        resolved: &[ResolvedBatch],
+        resolved: &[ResolvedRange],
     ) -> Change {
         let mut change = Change::default();
         let mut search_from = self.first_available;
         let mut overtaken = Vec::new();
         for outcome in resolved {
-            if !RecordState::TxPending.can_become(outcome.batch.state) {
+            if !RecordState::TxPending.can_become(outcome.state) {
                 continue; // Not an outcome.
             }
-            let (first, last) = (outcome.batch.range.first().get(), outcome.batch.range.last().get());
+            let (first, last) = (outcome.range.first().get(), outcome.range.last().get());
             overtaken.clear();
             self.overtake(outcome.producer, first, last, &mut overtaken);
             for &(low, high) in &overtaken {
@@ -42,7 +53,7 @@ impl SharePartition {
         &mut self,
         now: Timestamp,
         config: &SharePartitionConfig,
-        outcome: &ResolvedBatch,
+        outcome: &ResolvedRange,
         (first, last): (i64, i64),
         is_overtaken: bool,
         search_from: &mut i64,
@@ -62,7 +73,7 @@ impl SharePartition {
             if !is_owned {
                 return word;
             }
-            if outcome.batch.state == RecordState::Available && config.abort_restores_lock && start <= low {
+            if outcome.state == RecordState::Available && config.abort_restores_lock && start <= low {
                 let (member, lock_ms_left) = if is_overtaken {
                     (word.owner(), word.lock_ms_left(now.ms()))
                 } else {
@@ -75,7 +86,7 @@ impl SharePartition {
                     return Word::acquired(word.delivery_count(), member, deadline_ms);
                 }
             }
-            let mut state = outcome.batch.state;
+            let mut state = outcome.state;
             if state == RecordState::Available && low < start {
                 state = RecordState::Archived;
             }

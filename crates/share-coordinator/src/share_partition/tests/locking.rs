@@ -1,0 +1,195 @@
+//! Locks, their ends, renewals, and changes that are still being stored.
+
+use super::*;
+
+fn held(duration_ms: i64) -> Driver {
+    let mut driver = Driver::new(&[10]);
+    driver.config.lock_duration_ms = duration_ms;
+    assert_eq!(driver.fetch("A"), "0-9×1");
+    driver
+}
+
+#[test]
+fn a_lock_ends_at_its_deadline() {
+    let mut driver = held(1_500);
+    assert_eq!(driver.partition.poll_timeout(), Some(at(1_500)));
+    assert_eq!(driver.expire(1_499), []);
+    assert_eq!(driver.expire(1_500), [stored(0, 9, RecordState::Available, 1)]);
+    assert!(driver.change.freed_records);
+    assert_eq!(driver.partition.poll_timeout(), None);
+    assert_eq!(driver.fetch("B"), "0-9×2");
+    assert_eq!(driver.accept("A", 0, 0), ErrorCode::InvalidRecordState);
+    assert_eq!(driver.accept("B", 0, 0), ErrorCode::None);
+}
+
+#[test]
+fn a_renewal_is_a_full_new_lock_for_what_it_names() {
+    let mut driver = Driver::new(&[6]);
+    driver.config.lock_duration_ms = 1_500;
+    assert_eq!(driver.fetch("A"), "0-5×1");
+    assert_eq!(driver.acknowledge("A", &[(0, 2, &[4])]), ErrorCode::None);
+    assert!(driver.plan.batches().is_empty(), "a renewal stores nothing");
+    driver.now = at(1_000);
+    assert_eq!(driver.acknowledge("A", &[(0, 2, &[4])]), ErrorCode::None);
+    assert_eq!(driver.view(), "0-2 ACQUIRED×1 A 1500 | 3-5 ACQUIRED×1 A 500");
+    assert_eq!(driver.expire(1_500), [stored(3, 5, RecordState::Available, 1)]);
+    assert_eq!(driver.fetch("B"), "3-5×2");
+    assert_eq!(driver.expire(2_500), [stored(0, 2, RecordState::Available, 1)]);
+    assert_eq!(driver.fetch("B"), "0-2×2");
+}
+
+#[test]
+fn renewals_mix_with_other_types() {
+    let mut driver = held(1_500);
+    driver.now = at(1_000);
+    assert_eq!(driver.acknowledge("A", &[(0, 3, &[4, 1, 4, 2])]), ErrorCode::None);
+    assert_eq!(
+        driver.view(),
+        "0-0 ACQUIRED×1 A 1500 | 1-1 ACKNOWLEDGED×1 | 2-2 ACQUIRED×1 A 1500 | 3-3 AVAILABLE×1 | 4-9 ACQUIRED×1 A 500"
+    );
+    let mut driver = held(1_500);
+    assert_eq!(driver.acknowledge("A", &[(0, 4, &[4]), (4, 6, &[1])]), ErrorCode::None);
+    assert_eq!(driver.acknowledge("A", &[(7, 7, &[1]), (7, 7, &[4])]), ErrorCode::InvalidRecordState);
+}
+
+#[test]
+fn the_last_lapse_archives() {
+    let mut driver = held(1_000);
+    driver.config.delivery_count_limit = 1;
+    driver.config.dead_letter_queue = true;
+    assert_eq!(driver.expire(1_000), [stored(0, 9, RecordState::Archiving, 1)]);
+    assert!(driver.change.archiving && !driver.change.freed_records);
+    let mut driver = held(1_000);
+    driver.config.delivery_count_limit = 1;
+    assert_eq!(driver.expire(1_000), [stored(0, 9, RecordState::Archived, 1)]);
+    assert!(driver.change.moved_start);
+}
+
+#[test]
+fn a_lock_below_the_log_start_ends_in_the_archive() {
+    let mut driver = held(1_000);
+    driver.archive_below(4);
+    assert_eq!(
+        driver.expire(1_000),
+        [stored(0, 3, RecordState::Archived, 1), stored(4, 9, RecordState::Available, 1)]
+    );
+    assert_eq!((driver.start(), driver.partition.delivery_complete_count()), (4, 0));
+}
+
+#[test]
+fn a_shorter_lock_duration_is_noticed_in_time() {
+    let mut driver = Driver::new(&[3, 3, 3]);
+    let mode = AcquireMode::BatchOptimized;
+    for (duration_ms, expected) in [(3_000, "0-2×1"), (1_000, "3-5×1"), (2_000, "6-8×1")] {
+        driver.config.lock_duration_ms = duration_ms;
+        assert_eq!(driver.fetch_with("A", 3, 3, mode), expected);
+    }
+    assert_eq!(driver.expire(1_000), [stored(3, 5, RecordState::Available, 1)]);
+    assert_eq!(driver.expire(2_000), [stored(6, 8, RecordState::Available, 1)]);
+    assert_eq!(driver.expire(3_000), [stored(0, 2, RecordState::Available, 1)]);
+}
+
+#[test]
+fn deadlines_of_what_is_done_do_not_pile_up() {
+    let mut driver = Driver::new(&[1; 2_000]);
+    assert_eq!(driver.fetch_with("B", 1, 1, AcquireMode::BatchOptimized), "0-0×1");
+    for index in 1..2_000 {
+        driver.now = at(index);
+        assert_eq!(driver.fetch_with("A", 1, 1, AcquireMode::BatchOptimized), format!("{index}-{index}×1"));
+        if 10 < index {
+            assert_eq!(driver.accept("A", index - 10, index - 10), ErrorCode::None);
+        }
+    }
+    assert!(driver.partition.locks.len() <= 64, "{}", driver.partition.locks.len());
+    assert_eq!(driver.expire(40_000).len(), 2);
+}
+
+#[test]
+fn what_is_in_transition_is_left_alone() {
+    let mut driver = held(30_000);
+    driver.decide("A", &[(0, 4, &[2])]).unwrap();
+    let id = driver.hold();
+    assert_eq!(driver.view(), "0-4 ACQUIRED×1* A 30000 | 5-9 ACQUIRED×1 A 30000");
+    assert_eq!(driver.fetch("B"), "");
+    assert_eq!(driver.accept("A", 0, 0), ErrorCode::InvalidRecordState);
+    assert_eq!(driver.acknowledge("A", &[(0, 0, &[4])]), ErrorCode::InvalidRecordState);
+    driver.close("A");
+    assert_eq!(driver.plan.batches(), [stored(5, 9, RecordState::Available, 1)]);
+    assert_eq!(driver.start(), 0);
+    driver.complete(id);
+    assert!(driver.change.freed_records);
+    assert_eq!(driver.fetch("B"), "0-9×2");
+    driver.complete(id);
+    assert_eq!(driver.view(), "0-9 ACQUIRED×2 B 30000", "a second completion does nothing");
+}
+
+#[test]
+fn a_release_that_could_not_be_stored_keeps_its_lock() {
+    let mut driver = held(1_500);
+    driver.decide("A", &[(0, 9, &[2])]).unwrap();
+    let id = driver.hold();
+    assert_eq!(driver.fetch("B"), "");
+    driver.now = at(500);
+    assert_eq!(driver.fail(id), []);
+    assert_eq!(driver.view(), "0-9 ACQUIRED×1 A 1000");
+    assert_eq!(driver.accept("B", 0, 0), ErrorCode::InvalidRecordState);
+    assert_eq!(driver.accept("A", 0, 0), ErrorCode::None);
+    assert_eq!(driver.expire(1_500), [stored(1, 9, RecordState::Available, 1)]);
+}
+
+#[test]
+fn a_lock_that_ends_in_transition_is_not_lost() {
+    let mut driver = held(1_500);
+    driver.decide("A", &[(0, 4, &[1])]).unwrap();
+    let id = driver.hold();
+    assert_eq!(driver.expire(1_500), [stored(5, 9, RecordState::Available, 1)]);
+    assert_eq!(driver.fail(id), [stored(0, 4, RecordState::Available, 1)]);
+    assert!(driver.change.freed_records);
+    assert_eq!(driver.fetch("B"), "0-9×2", "one whole batch again, of split records");
+
+    let mut driver = held(1_500);
+    driver.decide("A", &[(0, 9, &[1])]).unwrap();
+    let id = driver.hold();
+    assert_eq!(driver.expire(1_500), []);
+    driver.complete(id);
+    assert_eq!(driver.start(), 10, "a stored acknowledgement counts although the lock has ended");
+}
+
+#[test]
+fn the_limit_holds_when_the_write_fails_and_the_lock_ends() {
+    let mut driver = held(1_000);
+    driver.config.delivery_count_limit = 2;
+    assert_eq!(driver.expire(1_000).len(), 1);
+    assert_eq!(driver.fetch("A"), "0-9×2");
+    driver.decide("A", &[(0, 9, &[1])]).unwrap();
+    let id = driver.hold();
+    assert_eq!(driver.expire(2_000), []);
+    assert_eq!(driver.fail(id), [stored(0, 9, RecordState::Archived, 2)]);
+    assert_eq!((driver.start(), driver.fetch("B").as_str()), (10, ""));
+}
+
+#[test]
+fn a_release_that_completes_below_the_log_start_is_archived() {
+    let mut driver = held(1_000);
+    driver.decide("A", &[(0, 9, &[2])]).unwrap();
+    let id = driver.hold();
+    driver.archive_below(6);
+    assert_eq!(driver.start(), 6);
+    driver.complete(id);
+    assert_eq!((driver.start(), driver.fetch("B").as_str()), (6, "6-9×2"));
+}
+
+#[test]
+fn several_changes_may_be_stored_at_once() {
+    let mut driver = held(1_000);
+    driver.decide("A", &[(0, 2, &[1])]).unwrap();
+    assert_eq!(driver.plan.delivery_complete_count(), 3);
+    let one = driver.hold();
+    driver.decide("A", &[(3, 4, &[1])]).unwrap();
+    assert_eq!(driver.plan.delivery_complete_count(), 5, "both are stored, one after the other");
+    let two = driver.hold();
+    driver.complete(two);
+    assert_eq!(driver.start(), 0);
+    driver.complete(one);
+    assert_eq!(driver.start(), 5);
+}
