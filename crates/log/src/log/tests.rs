@@ -246,8 +246,8 @@ fn reads_return_whole_batches_within_limits() {
         append(&mut log, &plain(4));
     }
     let size = plain(4).build().len();
-    let cases: [(i64, usize, bool, &[(i64, i64)]); 8] = [
-        (0, usize::MAX, false, &[(0, 3), (4, 7), (8, 11)]),
+    let cases = [
+        (0, usize::MAX, false, &[(0, 3), (4, 7), (8, 11)][..]),
         (5, usize::MAX, false, &[(4, 7), (8, 11)]),
         (0, 2 * size, false, &[(0, 3), (4, 7)]),
         (0, 2 * size - 1, false, &[(0, 3)]),

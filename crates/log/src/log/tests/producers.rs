@@ -149,8 +149,8 @@ fn aborted_transactions_are_listed_for_the_ranges_they_reach_into() {
     assert_eq!(log.last_stable_offset(), at(0));
     end_transaction(&mut log, producer(1, 1), false, 2).unwrap(); // 6
     append(&mut log, &plain(1)); // 7
-    let cases: [(i64, i64, &[(i64, i64, i64)]); 5] = [
-        (0, 0, &[(1, 0, 6)]),
+    let cases = [
+        (0, 0, &[(1, 0, 6)][..]),
         (0, 7, &[(2, 2, 5), (1, 0, 6)]),
         (4, 4, &[(2, 2, 5), (1, 0, 6)]),
         (6, 6, &[(1, 0, 6)]),
