@@ -13,13 +13,13 @@ pub use acknowledge_type::AcknowledgeType;
 pub use acknowledgement::{AcknowledgeRules, AcknowledgementBatch, check_acknowledgements};
 pub use record_state::RecordState;
 pub use shard::{
-    EndTransactionMarker, InitializeState, ReadDecision, Resolution, ResolutionPolicy, ResolvedBatch,
-    ResolvedPartition, ShareCoordinatorConfig, ShareCoordinatorShard, StateSummary, ReadState,
-    TransactionOutcome, WriteState,
+    EndTransactionMarker, InitializeState, ReadDecision, ReadState, Resolution, ResolutionPolicy,
+    ResolvedPartition, ShareCoordinatorConfig, ShareCoordinatorShard, StateSummary, TransactionOutcome,
+    WriteState,
 };
 pub use share_partition::{
-    AcquireMode, AcquireRequest, AcquiredRange, Change, FetchedBatch, FetchedRun, RecordRun, SharePartition,
-    SharePartitionConfig, StageRules, StatePlan, TransitionId,
+    AcquireMode, AcquireRequest, AcquiredRange, Change, FetchedBatch, FetchedRun, RecordRun, ResolvedRange,
+    SharePartition, SharePartitionConfig, StageRules, StatePlan, TransitionId,
 };
 pub use share_sessions::{
     ClosedConnection, ClosedSession, ConnectionId, PartitionOutcome, SessionFetch, SessionPlan,

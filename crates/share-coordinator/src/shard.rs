@@ -15,9 +15,9 @@ use tracing::debug;
 
 pub use self::config::ShareCoordinatorConfig;
 pub use self::end_transaction::{
-    EndTransactionMarker, Resolution, ResolutionPolicy, ResolvedBatch, ResolvedPartition, TransactionOutcome,
+    EndTransactionMarker, Resolution, ResolutionPolicy, ResolvedPartition, TransactionOutcome,
 };
-pub use self::requests::{InitializeState, ReadDecision, StateSummary, StoredState, WriteState};
+pub use self::requests::{InitializeState, ReadDecision, ReadState, StateSummary, WriteState};
 pub(crate) use self::state_batches::is_storable;
 
 use self::snapshots::SnapshotIndex;

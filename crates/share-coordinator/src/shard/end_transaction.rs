@@ -6,7 +6,8 @@ use sharemark_protocol::{Offset, OffsetRange, Producer, SharePartitionKey, State
 
 use super::ShareCoordinatorShard;
 use super::state::ShareState;
-use crate::{RecordState, StateBatch, StateRecord};
+use super::state_batches::StateBatches;
+use crate::{RecordState, ResolvedRange, StateBatch, StateRecord};
 
 /// How a transaction ends.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -55,16 +56,7 @@ pub struct ResolvedPartition {
     /// The generation of the stored state; the leader's copy must be of the same.
     pub state_epoch: StateEpoch,
     /// The entries, in order of offsets.
-    pub batches: Vec<ResolvedBatch>,
-}
-
-/// A run of offsets whose transaction has ended.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct ResolvedBatch {
-    /// The owner that the entries had.
-    pub producer: Producer,
-    /// What has become of them.
-    pub batch: StateBatch,
+    pub ranges: Vec<ResolvedRange>,
 }
 
 impl ShareCoordinatorShard {
@@ -134,22 +126,28 @@ impl ShareCoordinatorShard {
         for key in self.pending.get(&producer.id).unwrap_or(&none) {
             let Some(state) = self.states.get(key) else { continue };
             let policy = policy(key);
-            let mut batches = Vec::new();
+            let (mut outcomes, mut ranges) = (Vec::new(), Vec::new());
             for batch in state.batches.pending() {
-                if batch.staged.is_some_and(|owner| owner.producer.id == producer.id && ends(owner.producer))
-                {
-                    resolve_batch(batch, outcome, &policy, &mut batches);
+                let Some(owner) = batch.staged.map(|staged| staged.producer) else { continue };
+                if owner.id == producer.id && ends(owner) {
+                    let from = outcomes.len();
+                    resolve_batch(batch, outcome, &policy, &mut outcomes);
+                    ranges.extend(outcomes[from..].iter().map(|resolved| ResolvedRange {
+                        range: resolved.range,
+                        producer: owner,
+                        state: resolved.state,
+                    }));
                 }
             }
-            if batches.is_empty() {
+            if outcomes.is_empty() {
                 continue;
             }
-            let final_states = batches.iter().map(|resolved| resolved.batch).collect::<Vec<_>>();
-            let complete_count = state.complete_count_with(final_offset_count(&final_states));
-            let change = self.change(state, state.start_offset, Some(complete_count), final_states, now);
+            let complete_count = state.complete_count_with(final_offset_count(&outcomes));
+            let batches = StateBatches::merged(&outcomes).into_vec();
+            let change = self.change(state, state.start_offset, Some(complete_count), batches, now);
             resolution.records.push(StateRecord { key: key.clone(), change });
             let state_epoch = state.state_epoch;
-            resolution.partitions.push(ResolvedPartition { key: key.clone(), state_epoch, batches });
+            resolution.partitions.push(ResolvedPartition { key: key.clone(), state_epoch, ranges });
         }
         resolution
     }
@@ -179,22 +177,18 @@ impl ShareState {
     }
 }
 
-/// Appends to `resolved` what becomes of a pending run.
+/// Appends to `outcomes` what becomes of a pending run.
 fn resolve_batch(
     pending: &StateBatch,
     outcome: TransactionOutcome,
     policy: &ResolutionPolicy,
-    resolved: &mut Vec<ResolvedBatch>,
+    outcomes: &mut Vec<StateBatch>,
 ) {
     let Some(staged) = pending.staged else { return };
     let mut push = |range: Option<OffsetRange>, state: RecordState| {
         let Some(range) = range else { return };
-        assert!(
-            pending.state.can_become(state),
-            "the outcome of a transaction is one that a record may have"
-        );
-        let batch = StateBatch { range, state, staged: None, ..*pending };
-        resolved.push(ResolvedBatch { producer: staged.producer, batch });
+        assert!(pending.state.can_become(state), "a transaction ends in a state that a record may have");
+        outcomes.push(StateBatch { range, state, staged: None, ..*pending });
     };
     match outcome {
         TransactionOutcome::Commit => push(Some(pending.range), staged.state),

@@ -41,14 +41,14 @@ pub struct WriteState {
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ReadDecision {
     /// The answer.
-    pub state: StoredState,
+    pub state: ReadState,
     /// The record that notes a newer leader.
     pub record: Option<StateRecord>,
 }
 
 /// A stored state, as its leader loads it.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct StoredState {
+pub struct ReadState {
     /// The generation of the state.
     pub state_epoch: StateEpoch,
     /// The start offset, or `None` if the leader is to choose one.
@@ -129,7 +129,7 @@ impl ShareCoordinatorShard {
             let change = self.change(state, start_offset, complete_count, Vec::new(), now);
             StateRecord { key: key.clone(), change: with_leader_epoch(change, epoch) }
         });
-        let answer = StoredState {
+        let answer = ReadState {
             state_epoch: state.state_epoch,
             start_offset: state.start_offset,
             delivery_complete_count: state.delivery_complete_count,
