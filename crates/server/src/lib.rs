@@ -5,3 +5,8 @@
 
 pub mod broker;
 pub mod config;
+#[cfg(feature = "shell")]
+pub mod shell;
+
+#[cfg(feature = "shell")]
+pub use shell::{NodeAddresses, Server, ServerBuilder, ServerError};

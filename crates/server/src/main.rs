@@ -1,3 +1,7 @@
 //! The `sharemark` program.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    sharemark::shell::run_cli(std::env::args_os())
+}

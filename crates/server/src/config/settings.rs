@@ -83,6 +83,7 @@ settings! {
         connections_max_idle_ms: i64 = "connections.max.idle.ms",
         max_connections: i32 = "max.connections",
         socket_request_max_bytes: i32 = "socket.request.max.bytes",
+        max_decompressed_message_bytes: i32 = "max.decompressed.message.bytes",
         fetch_max_bytes: i32 = "fetch.max.bytes",
         max_incremental_fetch_session_cache_slots: i32 = "max.incremental.fetch.session.cache.slots",
         max_request_partition_size_limit: i32 = "max.request.partition.size.limit",

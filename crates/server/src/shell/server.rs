@@ -1,0 +1,448 @@
+//! A running broker: its listeners, its owner thread, and how it is stopped.
+
+use std::fmt;
+use std::io;
+use std::net::{IpAddr, SocketAddr, TcpListener as StdListener};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use crossbeam_channel::{Sender, bounded};
+use sharemark_log::Memory;
+use sharemark_protocol::{APIS, ApiKey, Listed, NodeId};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::{mpsc, watch};
+use tracing::{debug, warn};
+
+use super::clock::Clock;
+use super::connection::{ListenerContext, serve};
+use super::machine;
+use super::owner::{self, Message, OwnerError};
+use crate::broker::{Broker, ConnectionId, ListenerId};
+use crate::config::{BrokerConfig, BuildError, ConfigBuilder, Endpoint, Profile};
+
+/// How many messages may wait for the owner; a task with one more waits for room.
+const INBOX_MESSAGES_MAX: usize = 1024;
+
+/// The threads that connection tasks run on.
+const IO_THREADS: usize = 2;
+
+/// The stack of each of these threads: decoding does not recurse deeply.
+const IO_STACK_BYTES: usize = 1024 * 1024;
+
+/// How long a stopping server lets connections write what was answered.
+const STOP_GRACE: Duration = Duration::from_millis(500);
+
+/// The most bytes that a batch is decompressed to, whatever the configuration allows: a frame of a megabyte can
+/// stand for gigabytes.
+const DECOMPRESSED_BYTES_MAX: usize = 256 * 1024 * 1024;
+
+/// How long accepting pauses when the process has no file left.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// Why a server could not start, or ended.
+#[derive(Debug)]
+pub enum ServerError {
+    /// The configuration is wrong.
+    Config(BuildError),
+    /// An address cannot be listened on.
+    Listen {
+        /// The address.
+        address: String,
+        /// Why.
+        error: io::Error,
+    },
+    /// The system refused a thread or a socket.
+    System(io::Error),
+    /// The storage failed.
+    Storage(String),
+    /// The core found itself in the wrong, and would rather end than answer wrongly.
+    Core(String),
+}
+
+impl fmt::Display for ServerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Config(error) => error.fmt(f),
+            Self::Listen { address, error } => write!(f, "cannot listen on {address}: {error}"),
+            Self::System(error) => write!(f, "the system refused a thread or a socket: {error}"),
+            Self::Storage(text) | Self::Core(text) => f.write_str(text),
+        }
+    }
+}
+
+impl std::error::Error for ServerError {}
+
+impl From<OwnerError> for ServerError {
+    fn from(error: OwnerError) -> Self {
+        let text = error.to_string();
+        match error {
+            OwnerError::Storage(_) => Self::Storage(text),
+            OwnerError::Panic { .. } => Self::Core(text),
+        }
+    }
+}
+
+/// Where one node listens.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct NodeAddresses {
+    /// The node.
+    pub id: NodeId,
+    /// Its listeners, each by name, in the order of the configuration.
+    pub listeners: Vec<(String, SocketAddr)>,
+}
+
+/// Collects the configuration of a server to be embedded; ports are free ones unless said otherwise.
+#[derive(Clone, Debug)]
+pub struct ServerBuilder {
+    config: ConfigBuilder,
+}
+
+impl ServerBuilder {
+    /// Changes the configuration: `builder.config(|config| config.brokers(3).topic("orders:6"))`.
+    #[must_use]
+    pub fn config(mut self, change: impl FnOnce(ConfigBuilder) -> ConfigBuilder) -> Self {
+        self.config = change(self.config);
+        self
+    }
+
+    /// Starts the server. Properties that are not known are logged.
+    ///
+    /// # Errors
+    ///
+    /// If the configuration is wrong, or an address cannot be listened on.
+    pub fn start(self) -> Result<Server, ServerError> {
+        let mut unknown = Vec::new();
+        let config = self.config.build(&mut unknown).map_err(ServerError::Config)?;
+        for name in unknown {
+            warn!(name, "no property is called that");
+        }
+        Server::start(config)
+    }
+}
+
+/// A running broker. Dropping it stops it; nothing it does ends the process.
+#[derive(Debug)]
+pub struct Server {
+    addresses: Vec<NodeAddresses>,
+    bootstrap: String,
+    inbox: Sender<Message>,
+    stopping: watch::Sender<bool>,
+    /// Closes when the last connection has ended.
+    connections: mpsc::Receiver<()>,
+    /// Tells how the owner ended.
+    ended: watch::Receiver<bool>,
+    owner: Option<JoinHandle<Result<(), OwnerError>>>,
+    runtime: Option<Runtime>,
+}
+
+impl Server {
+    /// Starts a configuration to be embedded: one node on a free port of the local host.
+    pub fn builder() -> ServerBuilder {
+        let config = BrokerConfig::builder()
+            .listen("127.0.0.1:0")
+            .seed(machine::fresh_seed())
+            .memory_limit_bytes(machine::quarter_of_memory());
+        ServerBuilder { config }
+    }
+
+    /// Starts a server: when this returns, it listens and answers.
+    ///
+    /// # Errors
+    ///
+    /// If an address cannot be listened on, or the system refuses a thread.
+    pub fn start(mut config: BrokerConfig) -> Result<Self, ServerError> {
+        let listeners = bind(&mut config)?;
+        let addresses = addresses(&config, &listeners);
+        let bootstrap = bootstrap(&addresses);
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(IO_THREADS)
+            .thread_stack_size(IO_STACK_BYTES)
+            .thread_name("sharemark-io")
+            .enable_all()
+            .build()
+            .map_err(ServerError::System)?;
+        let (inbox, from_tasks) = bounded(INBOX_MESSAGES_MAX);
+        let (stopping, stopping_seen) = watch::channel(false);
+        let (alive, connections) = mpsc::channel(1);
+        let accept = Accept::new(&config, inbox.clone(), stopping_seen, alive);
+        accept.spawn_all(&runtime, &config, listeners)?;
+        let (has_ended, ended) = watch::channel(false);
+        let owner = thread::Builder::new()
+            .name("sharemark-owner".to_owned())
+            .spawn(move || {
+                let mut clock = Clock::new();
+                let broker = Broker::new(config, clock.now());
+                let outcome = owner::run(broker, clock, &from_tasks, Memory::default());
+                has_ended.send_replace(true);
+                outcome
+            })
+            .map_err(ServerError::System)?;
+        Ok(Self {
+            addresses,
+            bootstrap,
+            inbox,
+            stopping,
+            connections,
+            ended,
+            owner: Some(owner),
+            runtime: Some(runtime),
+        })
+    }
+
+    /// Returns where each node listens.
+    pub fn addresses(&self) -> &[NodeAddresses] {
+        &self.addresses
+    }
+
+    /// Returns the first listener of each node as clients of this machine take it: `HOST:PORT,HOST:PORT`.
+    pub fn bootstrap(&self) -> &str {
+        &self.bootstrap
+    }
+
+    /// Stops the server: accepts no more, finishes what it has taken, and closes all connections.
+    ///
+    /// # Errors
+    ///
+    /// If it had ended by itself before.
+    pub fn stop(mut self) -> Result<(), ServerError> {
+        self.shut_down()
+    }
+
+    /// Waits until the server ends by itself, which it does only when something is wrong, or until `signal`
+    /// is ready; then stops it.
+    ///
+    /// # Errors
+    ///
+    /// If it ended by itself.
+    pub(super) fn run_until<F>(mut self, signal: impl FnOnce() -> io::Result<F>) -> Result<(), ServerError>
+    where
+        F: Future<Output = ()>,
+    {
+        let mut ended = self.ended.clone();
+        if let Some(runtime) = &self.runtime {
+            runtime.block_on(async {
+                let signal = signal().map_err(ServerError::System)?;
+                tokio::select! {
+                    () = signal => {}
+                    _ = ended.wait_for(|ended| *ended) => {}
+                }
+                Ok::<(), ServerError>(())
+            })?;
+        }
+        self.shut_down()
+    }
+
+    fn shut_down(&mut self) -> Result<(), ServerError> {
+        self.stopping.send_replace(true);
+        // An error means that the owner has ended already.
+        drop(self.inbox.send(Message::Stop));
+        let outcome = match self.owner.take().map(JoinHandle::join) {
+            Some(Ok(outcome)) => outcome.map_err(ServerError::from),
+            Some(Err(_)) => Err(ServerError::Core("the owner thread failed at its start".to_owned())),
+            None => Ok(()),
+        };
+        if let Some(runtime) = self.runtime.take() {
+            let connections = &mut self.connections;
+            runtime.block_on(async {
+                // Nothing is ever sent: this ends with the last connection.
+                drop(tokio::time::timeout(STOP_GRACE, connections.recv()).await);
+            });
+            runtime.shutdown_background();
+        }
+        outcome
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if let Err(error) = self.shut_down() {
+            warn!(%error, "the server had ended");
+        }
+    }
+}
+
+/// A listener of a node with its socket.
+struct Bound {
+    node: usize,
+    listener: usize,
+    socket: StdListener,
+}
+
+/// Opens all listeners, and writes the ports that were picked into `config`.
+fn bind(config: &mut BrokerConfig) -> Result<Vec<Bound>, ServerError> {
+    let mut bound = Vec::new();
+    for (node_index, node) in config.nodes.iter_mut().enumerate() {
+        for (listener_index, listener) in node.listeners.iter_mut().enumerate() {
+            let host = if listener.listen.host.is_empty() { "0.0.0.0" } else { &listener.listen.host };
+            let refused = |error| ServerError::Listen { address: listener.listen.to_string(), error };
+            let socket = StdListener::bind((host, listener.listen.port)).map_err(refused)?;
+            socket.set_nonblocking(true).map_err(ServerError::System)?;
+            let port = socket.local_addr().map_err(ServerError::System)?.port();
+            listener.listen.port = port;
+            if listener.advertised.port == 0 {
+                listener.advertised.port = port;
+            }
+            bound.push(Bound { node: node_index, listener: listener_index, socket });
+        }
+    }
+    Ok(bound)
+}
+
+fn addresses(config: &BrokerConfig, bound: &[Bound]) -> Vec<NodeAddresses> {
+    let of_node = |index: usize| {
+        let own = bound.iter().filter(move |bound| bound.node == index);
+        let address = |bound: &Bound| {
+            let name = config.nodes[bound.node].listeners[bound.listener].name.clone();
+            bound.socket.local_addr().ok().map(|address| (name, address))
+        };
+        own.filter_map(address).collect()
+    };
+    let nodes = config.nodes.iter().enumerate();
+    nodes.map(|(index, node)| NodeAddresses { id: node.id, listeners: of_node(index) }).collect()
+}
+
+fn bootstrap(addresses: &[NodeAddresses]) -> String {
+    let first = addresses.iter().filter_map(|node| node.listeners.first());
+    let shown = first.map(|(_, address)| {
+        let host = match address.ip() {
+            IpAddr::V4(ip) if ip.is_unspecified() => "127.0.0.1".to_owned(),
+            IpAddr::V6(ip) if ip.is_unspecified() => "::1".to_owned(),
+            ip => ip.to_string(),
+        };
+        Endpoint { host, port: address.port() }.to_string()
+    });
+    shown.collect::<Vec<_>>().join(",")
+}
+
+/// What the accepting tasks have in common.
+#[derive(Clone)]
+struct Accept {
+    inbox: Sender<Message>,
+    stopping: watch::Receiver<bool>,
+    alive: mpsc::Sender<()>,
+    next_connection: Arc<AtomicU64>,
+    open: Arc<AtomicU64>,
+    connections_max: u64,
+    idle_max: Duration,
+    frame_bytes_max: usize,
+    decompressed_bytes_max: usize,
+    profile: Profile,
+}
+
+impl Accept {
+    fn new(
+        config: &BrokerConfig,
+        inbox: Sender<Message>,
+        stopping: watch::Receiver<bool>,
+        alive: mpsc::Sender<()>,
+    ) -> Self {
+        let settings = config.settings();
+        let unsigned = |number: i64| u64::try_from(number).unwrap_or(u64::MAX);
+        Self {
+            inbox,
+            stopping,
+            alive,
+            next_connection: Arc::default(),
+            open: Arc::default(),
+            connections_max: unsigned(settings.max_connections.into()),
+            // A negative time means never, as does one too long to count.
+            idle_max: Duration::from_millis(unsigned(settings.connections_max_idle_ms).min(IDLE_MS_MAX)),
+            frame_bytes_max: usize::try_from(settings.socket_request_max_bytes).unwrap_or(0),
+            decompressed_bytes_max: usize::try_from(settings.max_decompressed_message_bytes)
+                .unwrap_or(0)
+                .min(DECOMPRESSED_BYTES_MAX),
+            profile: config.profile,
+        }
+    }
+
+    fn spawn_all(
+        &self,
+        runtime: &Runtime,
+        config: &BrokerConfig,
+        bound: Vec<Bound>,
+    ) -> Result<(), ServerError> {
+        let _inside = runtime.enter();
+        for Bound { node, listener, socket } in bound {
+            let socket = TcpListener::from_std(socket).map_err(ServerError::System)?;
+            let context = ListenerContext {
+                node: config.nodes[node].id,
+                listener: ListenerId(u16::try_from(listener).unwrap_or(u16::MAX)),
+                inbox: self.inbox.clone(),
+                stopping: self.stopping.clone(),
+                idle_max: self.idle_max,
+                frame_bytes_max: self.frame_bytes_max,
+                decompressed_bytes_max: self.decompressed_bytes_max,
+                unknown_apis: unknown_apis(self.profile),
+            };
+            runtime.spawn(self.clone().accept(socket, context));
+        }
+        Ok(())
+    }
+
+    async fn accept(mut self, socket: TcpListener, context: ListenerContext) {
+        loop {
+            let accepted = tokio::select! {
+                accepted = socket.accept() => accepted,
+                _ = self.stopping.wait_for(|stopping| *stopping) => return,
+            };
+            match accepted {
+                Ok((stream, peer)) => self.serve(stream, peer, &context),
+                Err(error) => {
+                    warn!(%error, "a connection cannot be accepted");
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                }
+            }
+        }
+    }
+
+    fn serve(&self, stream: TcpStream, peer: SocketAddr, context: &ListenerContext) {
+        let open = Open::new(&self.open);
+        if self.connections_max < open.count {
+            debug!(%peer, "connection closed: there are max.connections already");
+            return;
+        }
+        if let Err(error) = stream.set_nodelay(true) {
+            debug!(%peer, %error, "connection closed");
+            return;
+        }
+        let id = ConnectionId(self.next_connection.fetch_add(1, Ordering::Relaxed));
+        let host = format!("/{}", peer.ip().to_canonical()).into();
+        let alive = self.alive.clone();
+        let context = context.clone();
+        tokio::spawn(async move {
+            serve(stream, host, id, context).await;
+            drop((open, alive));
+        });
+    }
+}
+
+/// About a century: longer timers cannot be set.
+const IDLE_MS_MAX: u64 = 100 * 365 * 86_400_000;
+
+/// Counts a connection as open for as long as it lives.
+struct Open {
+    all: Arc<AtomicU64>,
+    count: u64,
+}
+
+impl Open {
+    fn new(all: &Arc<AtomicU64>) -> Self {
+        let count = all.fetch_add(1, Ordering::Relaxed) + 1;
+        Self { all: all.clone(), count }
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.all.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Returns the APIs of the codec that a broker of `profile` does not know.
+fn unknown_apis(profile: Profile) -> Arc<[ApiKey]> {
+    let is_unknown = |listed: Listed| profile == Profile::Kafka44 && listed != Listed::Always;
+    APIS.iter().filter(|api| is_unknown(api.listed)).map(|api| api.key).collect()
+}
