@@ -15,7 +15,7 @@ mod version;
 pub use config::TxnConfig;
 pub use markers::{Marker, MarkerKey, MarkerProgress};
 pub use producer_ids::{ProducerIdBlock, ProducerIdCounter, ProducerIds};
-pub use record::{TransactionRecord, TransactionValue};
+pub use record::{TransactionRecord, TransactionRecordError, TransactionValue};
 pub use shard::{
     AddPartitions, EndTxn, EndTxnPlan, InitProducerId, InitProducerIdPlan, ListFilter, TransactionListing,
     TransactionOutcome, TransactionView, TxnCoordinatorShard,

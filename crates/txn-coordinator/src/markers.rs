@@ -120,11 +120,14 @@ impl MarkerQueue {
         if !owed.out.remove(partition) && !owed.waiting.remove(partition) {
             return MarkerProgress::Stale;
         }
-        if !owed.waiting.is_empty() || !owed.out.is_empty() {
+        if !owed.waiting.is_empty() {
             return MarkerProgress::Owed;
         }
         if let Some(due_at) = owed.due_at.take() {
             self.markers_due.remove(&(due_at, prepared_at));
+        }
+        if !owed.out.is_empty() {
+            return MarkerProgress::Owed;
         }
         self.schedule(prepared_at, AT_ONCE);
         MarkerProgress::Complete

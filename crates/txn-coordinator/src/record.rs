@@ -1,10 +1,13 @@
 //! The records of `__transaction_state`.
 
+mod codec;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use sharemark_protocol::{ErrorCode, Producer, ProducerEpoch, ProducerId, Timestamp, TopicPartition};
 
+pub use self::codec::TransactionRecordError;
 use crate::producer_ids::ProducerIds;
 use crate::state::{Outcome, TransactionState};
 use crate::version::TransactionVersion;
@@ -194,7 +197,8 @@ impl TransactionValue {
         if self.state != TransactionState::Ongoing || self.timeout_ms == i32::MAX {
             return None;
         }
-        Some(self.started_at?.plus_ms(i64::from(self.timeout_ms)))
+        let started_at = self.started_at.unwrap_or(self.updated_at);
+        Some(started_at.plus_ms(i64::from(self.timeout_ms)))
     }
 }
 

@@ -63,6 +63,21 @@ fn an_answer_may_overtake_the_retry() {
 }
 
 #[test]
+fn an_answer_may_overtake_the_retry_while_another_marker_is_out() {
+    let (mut queue, at) = queue(&[0, 1]);
+    queue.poll_markers(NOW);
+    queue.fail(at, &partition(1), NOW.plus_ms(50));
+    assert_eq!(queue.confirm(at, &partition(1)), MarkerProgress::Owed);
+    queue.check_invariants();
+    assert_eq!(queue.poll_timeout(), None);
+    queue.fail(at, &partition(0), NOW.plus_ms(60));
+    queue.check_invariants();
+    assert_eq!(queue.poll_timeout(), Some(NOW.plus_ms(60)));
+    assert_eq!(queue.confirm(at, &partition(0)), MarkerProgress::Complete);
+    queue.check_invariants();
+}
+
+#[test]
 fn without_partitions_the_end_is_due_at_once_and_again_after_a_failure() {
     let (mut queue, at) = queue(&[]);
     assert_eq!(queue.poll_markers(NOW), None);

@@ -52,7 +52,7 @@ impl Harness {
     pub(super) fn new(version: TransactionVersion) -> Self {
         let mut ids = ProducerIds::new();
         ids.add_block(ProducerIdCounter::new().allocate_block().unwrap());
-        let now = Timestamp::from_ms(1_000_000);
+        let now = Timestamp::from_ms(10_000_000);
         Self {
             shard: TxnCoordinatorShard::new(config(), LeaderEpoch::new(3), now),
             ids,
@@ -194,7 +194,10 @@ impl Harness {
     pub(super) fn recovered(&self, record_count: usize) -> TxnCoordinatorShard {
         let mut shard = TxnCoordinatorShard::new(config(), LeaderEpoch::new(4), self.now);
         for (offset, record) in (0..).zip(&self.log[..record_count]) {
-            shard.replay(Offset::new(offset).unwrap(), &record.as_logged(self.version));
+            let encoded = record.encode(self.version);
+            let decoded = TransactionRecord::decode(&encoded.key, encoded.value.as_ref()).unwrap();
+            assert_eq!(decoded, record.as_logged(self.version));
+            shard.replay(Offset::new(offset).unwrap(), &decoded);
         }
         shard.check_invariants();
         shard

@@ -85,7 +85,9 @@ enum Stand {
 
 /// Version, stand, epoch of the request, outcome it asks for, epoch of the answer; the epochs are relative to the
 /// current one.
-const END_TXN: [(TransactionVersion, Stand, i16, Outcome, Result<i16, ErrorCode>); 32] = [
+type EndTxnRow = (TransactionVersion, Stand, i16, Outcome, Result<i16, ErrorCode>);
+
+const END_TXN: [EndTxnRow; 32] = [
     (V2, Stand::Empty, 0, Commit, Err(InvalidTxnState)),
     (V2, Stand::Empty, 0, Abort, Ok(1)),
     (V2, Stand::Empty, -1, Commit, Err(ProducerFenced)),
