@@ -1,1 +1,6 @@
-//! Under construction.
+//! What the tests are made of: programs to start, a client of the wire, transcripts.
+
+pub mod client;
+pub mod process;
+pub mod records;
+pub mod transcript;

@@ -1,0 +1,373 @@
+//! One run of a transcript: what commands remember between them, and how a request goes out.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use sharemark_protocol::messages as m;
+use sharemark_protocol::TopicId;
+
+use m::find_coordinator_request::FindCoordinatorRequest;
+use m::init_producer_id_request::InitProducerIdRequest;
+use m::share_group_heartbeat_request::ShareGroupHeartbeatRequest;
+
+use super::arguments::{Arguments, CommandError, topic_partition};
+use super::names::Names;
+use super::target::{Kind, Received, Target};
+use super::{groups, internal, log, share, topics, txn};
+use crate::client::{Request, decode_response, encode_request};
+
+/// What a command prints when the broker closes the connection instead of answering.
+pub(super) const CLOSED: &str = "connection closed\n";
+const ANSWER_WAIT_MAX: Duration = Duration::from_secs(30);
+const SETTLE_TRIES: u32 = 200;
+const SETTLE_STEP_MS: u64 = 25;
+/// The connection of commands that name none.
+const MAIN: &str = "main";
+
+/// A producer as a client knows it.
+#[derive(Clone, Debug, Default)]
+pub struct Producer {
+    /// The transactional id, if it has one.
+    pub transactional_id: Option<String>,
+    /// The producer id.
+    pub id: i64,
+    /// The epoch.
+    pub epoch: i16,
+    /// The next sequence for each partition.
+    pub sequences: BTreeMap<(String, i32), i32>,
+}
+
+/// A member of a share group as a client knows it.
+#[derive(Clone, Debug, Default)]
+pub struct Member {
+    /// The epoch for the next heartbeat.
+    pub epoch: i32,
+    /// The epoch for the next request of the share session.
+    pub session_epoch: i32,
+    /// What it was assigned.
+    pub assigned: Vec<(String, i32)>,
+}
+
+/// A request whose answer has not been read.
+#[derive(Clone, Debug)]
+pub struct Pending {
+    /// The version it was sent in.
+    pub version: i16,
+    /// The correlation id.
+    pub correlation_id: i32,
+    /// When it was sent, by the target's time.
+    pub sent_ms: u64,
+}
+
+#[derive(Debug, Default)]
+struct Link {
+    index: usize,
+    correlation_id: i32,
+    pending: Option<Pending>,
+}
+
+/// What the commands of one run share.
+pub struct Session<'a> {
+    target: &'a mut dyn Target,
+    /// Names for what differs between runs.
+    pub names: Names,
+    links: BTreeMap<String, Link>,
+    /// Producers by their name in the transcript.
+    pub producers: BTreeMap<String, Producer>,
+    /// Members by group and member.
+    pub members: BTreeMap<(String, String), Member>,
+    /// How much of an internal topic each command has shown.
+    pub seen: BTreeMap<String, usize>,
+}
+
+type Command = fn(&mut Session<'_>, &mut Arguments) -> Result<String, CommandError>;
+
+/// All commands. Those that start with `state` read inner state and run on Sharemark only.
+const COMMANDS: &[(&str, Command)] = &[
+    ("add-partitions", txn::add_partitions),
+    ("add-share-acks", txn::add_share_acks),
+    ("advance", advance),
+    ("alter-configs", topics::alter_configs),
+    ("alter-share-offsets", groups::alter_share_offsets),
+    ("await", share::await_answer),
+    ("close", close),
+    ("create-partitions", topics::create_partitions),
+    ("create-topic", topics::create_topic),
+    ("delete-groups", groups::delete_groups),
+    ("delete-records", log::delete_records),
+    ("delete-topic", topics::delete_topic),
+    ("describe-configs", topics::describe_configs),
+    ("describe-share-group", groups::describe_share_group),
+    ("describe-share-offsets", groups::describe_share_offsets),
+    ("describe-txn", txn::describe_txn),
+    ("end-txn", txn::end_txn),
+    ("fetch", log::fetch),
+    ("find-coordinator", groups::find_coordinator),
+    ("group-config", topics::group_config),
+    ("heartbeat", groups::heartbeat),
+    ("init-producer", txn::init_producer),
+    ("join", groups::join),
+    ("leave", groups::leave),
+    ("list-groups", groups::list_groups),
+    ("list-offsets", log::list_offsets),
+    ("list-txns", txn::list_txns),
+    ("metadata", topics::metadata),
+    ("open", open),
+    ("produce", log::produce),
+    ("read-share-state", internal::read_share_state),
+    ("seed-txn-share-acknowledge", txn::seed_txn_share_acknowledge),
+    ("share-acknowledge", share::share_acknowledge),
+    ("share-fetch", share::share_fetch),
+    ("share-log", internal::share_log),
+    ("txn-log", internal::txn_log),
+    ("txn-share-acknowledge", txn::txn_share_acknowledge),
+    ("write-markers", txn::write_markers),
+];
+
+/// Commands whose request Kafka 4.4 does not have.
+const SHAREMARK_ONLY: &[&str] = &["add-share-acks", "seed-txn-share-acknowledge", "txn-share-acknowledge"];
+
+/// Returns whether a command can only run on Sharemark.
+pub fn is_sharemark_only(command: &str) -> bool {
+    let name = command.split_whitespace().next().unwrap_or_default();
+    name.starts_with("state") || SHAREMARK_ONLY.contains(&name)
+}
+
+impl<'a> Session<'a> {
+    /// Starts a run on `target`.
+    pub fn new(target: &'a mut dyn Target, names: Names) -> Self {
+        Self {
+            target,
+            names,
+            links: BTreeMap::new(),
+            producers: BTreeMap::new(),
+            members: BTreeMap::new(),
+            seen: BTreeMap::new(),
+        }
+    }
+
+    /// Runs one command and returns what it prints, each line with its end.
+    ///
+    /// # Errors
+    ///
+    /// Returns why the command makes no sense, or that no answer came. An error code is no error here.
+    pub fn run(&mut self, command: &str) -> Result<String, CommandError> {
+        let (name, mut arguments) = Arguments::split(command);
+        let (_, body) = COMMANDS
+            .iter()
+            .find(|(known, _)| *known == name)
+            .ok_or_else(|| format!("there is no command `{name}`"))?;
+        let output = match body(self, &mut arguments) {
+            Err(error) if error == CLOSED => error,
+            Err(error) => return Err(error),
+            Ok(output) => output,
+        };
+        arguments.finish()?;
+        Ok(output)
+    }
+
+    /// Returns whether a real Kafka answers.
+    pub fn is_kafka(&self) -> bool {
+        self.target.kind() == Kind::Kafka
+    }
+
+    /// Lets Kafka finish what it does after an answer; nothing to wait for elsewhere.
+    pub fn settle(&mut self) {
+        if self.is_kafka() {
+            self.target.advance(super::target::SETTLE_MS);
+        }
+    }
+
+    /// Repeats `done` until it says yes. On Sharemark the first answer must be yes: what an answer promises is so.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error that names `what` when it never becomes so.
+    pub fn settle_until(
+        &mut self,
+        what: &str,
+        mut done: impl FnMut(&mut Self) -> Result<bool, CommandError>,
+    ) -> Result<(), CommandError> {
+        let tries = if self.is_kafka() { SETTLE_TRIES } else { 1 };
+        for _ in 0..tries {
+            if done(self)? {
+                return Ok(());
+            }
+            if self.is_kafka() {
+                self.target.advance(SETTLE_STEP_MS);
+            }
+        }
+        Err(format!("never so: {what}"))
+    }
+
+    /// Lets time go by.
+    pub fn advance(&mut self, ms: u64) {
+        self.target.advance(ms);
+    }
+
+    /// Returns the target's time.
+    pub fn elapsed_ms(&self) -> u64 {
+        self.target.elapsed_ms()
+    }
+
+    /// Returns the connection that a command uses: its `on=`, else `default`.
+    pub(super) fn link_name(arguments: &mut Arguments, default: &str) -> String {
+        arguments.text("on", default)
+    }
+
+    /// Sends a request on the main connection and returns its answer.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::call_on`].
+    pub fn call<R: Request>(&mut self, request: &R, version: i16) -> Result<R::Response, CommandError> {
+        self.call_on(MAIN, request, version)
+    }
+
+    /// Sends a request on a named connection, which is opened on first use, and returns its answer.
+    ///
+    /// # Errors
+    ///
+    /// [`CLOSED`] when the broker closes the connection, else why there is no answer.
+    pub fn call_on<R: Request>(
+        &mut self,
+        link: &str,
+        request: &R,
+        version: i16,
+    ) -> Result<R::Response, CommandError> {
+        self.send_on(link, request, version)?;
+        let answer = self.receive_on::<R>(link, ANSWER_WAIT_MAX)?;
+        answer.map(|(response, _)| response).ok_or_else(|| format!("no answer to {}", R::NAME))
+    }
+
+    /// Sends a request; its answer is for a later [`Self::receive_on`].
+    ///
+    /// # Errors
+    ///
+    /// If another answer is still awaited on that connection, or it cannot be opened.
+    pub fn send_on<R: Request>(&mut self, name: &str, request: &R, version: i16) -> Result<(), CommandError> {
+        let sent_ms = self.target.elapsed_ms();
+        if !self.links.contains_key(name) {
+            let index = self.target.open()?;
+            self.links.insert(name.to_owned(), Link { index, ..Link::default() });
+        }
+        let link = self.links.get_mut(name).ok_or("no such connection")?;
+        if link.pending.is_some() {
+            return Err(format!("an answer is still awaited on `{name}`"));
+        }
+        link.correlation_id += 1;
+        link.pending = Some(Pending { version, correlation_id: link.correlation_id, sent_ms });
+        self.target.send(link.index, &encode_request(request, version, link.correlation_id))
+    }
+
+    /// Reads the awaited answer, with when its request was sent; `None` if it does not come.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::call_on`].
+    pub fn receive_on<R: Request>(
+        &mut self,
+        name: &str,
+        wait: Duration,
+    ) -> Result<Option<(R::Response, u64)>, CommandError> {
+        let link = self.links.get_mut(name).ok_or("no such connection")?;
+        let pending = link.pending.clone().ok_or_else(|| format!("nothing is awaited on `{name}`"))?;
+        let frame = match self.target.receive(link.index, wait)? {
+            Received::Nothing => return Ok(None),
+            Received::Closed => {
+                self.links.remove(name);
+                return Err(CLOSED.to_owned());
+            }
+            Received::Frame(frame) => frame,
+        };
+        link.pending = None;
+        let (correlation_id, response) = decode_response::<R>(pending.version, &frame)
+            .map_err(|error| format!("bad answer to {}: {error}: {frame:?}", R::NAME))?;
+        if correlation_id != pending.correlation_id {
+            return Err("an answer with another correlation id".into());
+        }
+        Ok(Some((response, pending.sent_ms)))
+    }
+
+    /// Returns a producer.
+    ///
+    /// # Errors
+    ///
+    /// If there was no `init-producer` of that name.
+    pub fn producer(&mut self, name: &str) -> Result<&mut Producer, CommandError> {
+        self.producers.get_mut(name).ok_or_else(|| format!("there is no producer `{name}`"))
+    }
+
+    /// Returns a member; a member that never joined may send requests as well.
+    pub fn member(&mut self, group: &str, member: &str) -> &mut Member {
+        self.members.entry((group.to_owned(), member.to_owned())).or_default()
+    }
+
+    /// Reads a partition word and returns it with the topic's id.
+    ///
+    /// # Errors
+    ///
+    /// If it is no partition. A topic that was not created here gets an id that no topic has.
+    pub fn partition(&mut self, word: &str) -> Result<(TopicId, String, i32), CommandError> {
+        let (topic, partition) = topic_partition(word)?;
+        let id = self.names.topic_id(&topic).unwrap_or_else(|| TopicId::from_bytes([0x7e; 16]));
+        Ok((id, topic, partition))
+    }
+
+    /// Makes the coordinators of a fresh Kafka ready; without effect on Sharemark, which is born ready.
+    ///
+    /// # Errors
+    ///
+    /// If they never become ready.
+    pub fn warm_up(&mut self) -> Result<(), CommandError> {
+        if !self.is_kafka() {
+            return Ok(());
+        }
+        for (kind, key) in [(0, "warm"), (1, "warm"), (2, "warm:AAAAAAAAAAAAAAAAAAAAAQ:0")] {
+            let request = FindCoordinatorRequest {
+                key_type: kind,
+                coordinator_keys: vec![key.into()],
+                ..FindCoordinatorRequest::default()
+            };
+            self.settle_until("coordinators", |session| {
+                let answer = session.call(&request, 6)?;
+                Ok(answer.coordinators.iter().all(|coordinator| coordinator.error_code == 0))
+            })?;
+        }
+        let heartbeat = ShareGroupHeartbeatRequest {
+            group_id: "warm".into(),
+            member_id: "warm".into(),
+            member_epoch: -1,
+            ..ShareGroupHeartbeatRequest::default()
+        };
+        self.settle_until("group coordinator", |session| {
+            Ok(!matches!(session.call(&heartbeat, 1)?.error_code, 14..=16))
+        })?;
+        let init = InitProducerIdRequest {
+            transactional_id: Some("warm".into()),
+            transaction_timeout_ms: 60_000,
+            ..InitProducerIdRequest::default()
+        };
+        self.settle_until("transaction coordinator", |session| Ok(session.call(&init, 5)?.error_code == 0))
+    }
+}
+
+fn advance(session: &mut Session<'_>, arguments: &mut Arguments) -> Result<String, CommandError> {
+    let ms = arguments.word("milliseconds")?.parse().map_err(|_| "milliseconds are a number")?;
+    session.advance(ms);
+    Ok(String::new())
+}
+
+fn open(session: &mut Session<'_>, arguments: &mut Arguments) -> Result<String, CommandError> {
+    let name = arguments.word("connection")?;
+    let index = session.target.open()?;
+    session.links.insert(name, Link { index, ..Link::default() });
+    Ok(String::new())
+}
+
+fn close(session: &mut Session<'_>, arguments: &mut Arguments) -> Result<String, CommandError> {
+    let name = arguments.word("connection")?;
+    let link = session.links.remove(&name).ok_or_else(|| format!("there is no connection `{name}`"))?;
+    session.target.close(link.index);
+    Ok(String::new())
+}

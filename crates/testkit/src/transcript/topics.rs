@@ -1,0 +1,264 @@
+//! Commands about topics and configs.
+
+use std::fmt::Write;
+
+use sharemark_protocol::StrBytes;
+use sharemark_protocol::messages as m;
+
+use m::create_partitions_request::{CreatePartitionsRequest, CreatePartitionsTopic};
+use m::create_topics_request::{CreatableTopic, CreatableTopicConfig, CreateTopicsRequest};
+use m::delete_topics_request::{DeleteTopicState, DeleteTopicsRequest};
+use m::describe_configs_request::{DescribeConfigsRequest, DescribeConfigsResource};
+use m::describe_configs_response::DescribeConfigsResponse;
+use m::incremental_alter_configs_request::{
+    AlterConfigsResource, AlterableConfig, IncrementalAlterConfigsRequest,
+};
+use m::metadata_request::{MetadataRequest, MetadataRequestTopic};
+
+use super::arguments::{Arguments, CommandError};
+use super::names::error;
+use super::session::Session;
+
+const TIMEOUT_MS: i32 = 10_000;
+const TOPIC: i8 = 2;
+const BROKER: i8 = 4;
+const GROUP: i8 = 32;
+const SET: i8 = 0;
+const DELETE: i8 = 1;
+const APPEND: i8 = 2;
+const SUBTRACT: i8 = 3;
+
+/// `create-topic t [partitions=1] [replicas=1] [validate-only] [config=value ...]`
+pub(super) fn create_topic(session: &mut Session<'_>, arguments: &mut Arguments) -> Result<String, CommandError> {
+    let name = arguments.word("topic")?;
+    let mut topic = CreatableTopic::default();
+    topic.name = session.names.wire(&name);
+    topic.num_partitions = arguments.number("partitions", 1)?;
+    topic.replication_factor = arguments.number("replicas", 1)?;
+    let mut request = CreateTopicsRequest::default();
+    request.validate_only = arguments.flag("validate-only");
+    request.timeout_ms = TIMEOUT_MS;
+    let version = arguments.number("version", 7)?;
+    topic.configs = arguments
+        .rest()
+        .into_iter()
+        .map(|(name, value)| CreatableTopicConfig { name: name.into(), value: Some(value.into()) })
+        .collect();
+    request.topics = vec![topic];
+    let answer = session.call(&request, version)?;
+    let result = answer.topics.first().ok_or("no topic in the answer")?;
+    if result.error_code == 0 && !request.validate_only {
+        session.names.learn_topic(result.topic_id, &result.name);
+        session.settle_until("the topic has leaders", |session| {
+            let answer = topic_metadata(session, &[&name], 12)?;
+            let topic = answer.topics.first().ok_or("no topic in the answer")?;
+            Ok(topic.error_code == 0 && topic.partitions.iter().all(|partition| partition.error_code == 0))
+        })?;
+    }
+    Ok(format!("{}\n", error(result.error_code)))
+}
+
+/// `delete-topic t`
+pub(super) fn delete_topic(session: &mut Session<'_>, arguments: &mut Arguments) -> Result<String, CommandError> {
+    let name = arguments.word("topic")?;
+    let state = DeleteTopicState { name: Some(session.names.wire(&name)), ..DeleteTopicState::default() };
+    let request =
+        DeleteTopicsRequest { topics: vec![state], timeout_ms: TIMEOUT_MS, ..DeleteTopicsRequest::default() };
+    let answer = session.call(&request, 6)?;
+    session.settle();
+    let result = answer.responses.first().ok_or("no topic in the answer")?;
+    Ok(format!("{}\n", error(result.error_code)))
+}
+
+/// `create-partitions t total=3`
+pub(super) fn create_partitions(session: &mut Session<'_>, arguments: &mut Arguments) -> Result<String, CommandError> {
+    let name = arguments.word("topic")?;
+    let topic = CreatePartitionsTopic {
+        name: session.names.wire(&name),
+        count: arguments.number("total", 1)?,
+        ..CreatePartitionsTopic::default()
+    };
+    let request =
+        CreatePartitionsRequest { topics: vec![topic], timeout_ms: TIMEOUT_MS, ..CreatePartitionsRequest::default() };
+    let answer = session.call(&request, 3)?;
+    session.settle();
+    let result = answer.results.first().ok_or("no topic in the answer")?;
+    Ok(format!("{}\n", error(result.error_code)))
+}
+
+fn topic_metadata(
+    session: &mut Session<'_>,
+    names: &[&str],
+    version: i16,
+) -> Result<m::metadata_response::MetadataResponse, CommandError> {
+    let mut request = MetadataRequest::default();
+    request.allow_auto_topic_creation = false;
+    request.topics = Some(
+        names
+            .iter()
+            .map(|name| MetadataRequestTopic {
+                name: Some(session.names.wire(name)),
+                ..MetadataRequestTopic::default()
+            })
+            .collect(),
+    );
+    session.call(&request, version)
+}
+
+/// `metadata t u ... [version=13]`
+pub(super) fn metadata(session: &mut Session<'_>, arguments: &mut Arguments) -> Result<String, CommandError> {
+    let names = arguments.words_until("");
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let answer = topic_metadata(session, &names, arguments.number("version", 13)?)?;
+    let mut lines = Vec::new();
+    for topic in &answer.topics {
+        let name = topic.name.as_ref().map(|name| session.names.shown(name)).unwrap_or_default();
+        let mut line = format!("{name} {}", error(topic.error_code));
+        if topic.error_code == 0 {
+            let _ = write!(line, " internal={} partitions={}", topic.is_internal, topic.partitions.len());
+        }
+        lines.push(line + "\n");
+    }
+    lines.sort();
+    Ok(lines.concat())
+}
+
+fn resource_type(word: &str) -> Result<i8, CommandError> {
+    match word {
+        "topic" => Ok(TOPIC),
+        "broker" => Ok(BROKER),
+        "group" => Ok(GROUP),
+        _ => Err(format!("`{word}` is no resource type: topic, broker, group")),
+    }
+}
+
+/// `alter-configs topic|group|broker NAME [set config=value ...] [delete=a,b] [append=a:x] [subtract=a:x]`
+pub(super) fn alter_configs(session: &mut Session<'_>, arguments: &mut Arguments) -> Result<String, CommandError> {
+    let kind = resource_type(&arguments.word("resource type")?)?;
+    let name = arguments.word("resource name")?;
+    let mut configs = Vec::new();
+    for (option, operation) in [("append", APPEND), ("subtract", SUBTRACT)] {
+        for change in arguments.list(option).unwrap_or_default() {
+            let (config, value) = change.split_once(':').ok_or("append and subtract take config:value")?;
+            configs.push((config.to_owned(), operation, Some(value.to_owned())));
+        }
+    }
+    configs.extend(arguments.list("delete").unwrap_or_default().into_iter().map(|config| (config, DELETE, None)));
+    configs.extend(arguments.rest().into_iter().map(|(config, value)| (config, SET, Some(value))));
+    alter(session, kind, &name, configs)
+}
+
+/// `group-config g config=value ...`
+pub(super) fn group_config(session: &mut Session<'_>, arguments: &mut Arguments) -> Result<String, CommandError> {
+    let name = arguments.word("group")?;
+    let configs = arguments.rest().into_iter().map(|(config, value)| (config, SET, Some(value))).collect();
+    alter(session, GROUP, &name, configs)
+}
+
+fn alter(
+    session: &mut Session<'_>,
+    kind: i8,
+    name: &str,
+    configs: Vec<(String, i8, Option<String>)>,
+) -> Result<String, CommandError> {
+    let resource_name = session.names.wire(name);
+    let mut request = IncrementalAlterConfigsRequest::default();
+    request.resources = vec![AlterConfigsResource {
+        resource_type: kind,
+        resource_name: resource_name.clone(),
+        configs: configs
+            .iter()
+            .map(|(name, operation, value)| AlterableConfig {
+                name: name.clone().into(),
+                config_operation: *operation,
+                value: value.clone().map(Into::into),
+            })
+            .collect(),
+    }];
+    let answer = session.call(&request, 1)?;
+    let result = answer.responses.first().ok_or("no resource in the answer")?;
+    if result.error_code == 0 {
+        session.settle_until("the configs are in force", |session| {
+            let described = describe(session, kind, resource_name.clone(), None)?;
+            let described = described.results.first().ok_or("no resource in the answer")?;
+            Ok(configs.iter().filter(|(_, operation, _)| *operation == SET).all(|(name, _, value)| {
+                described.configs.iter().any(|config| {
+                    *config.name == **name && config.value.as_deref() == value.as_deref()
+                })
+            }))
+        })?;
+        session.settle();
+    }
+    Ok(format!("{}\n", error(result.error_code)))
+}
+
+fn describe(
+    session: &mut Session<'_>,
+    kind: i8,
+    name: StrBytes,
+    keys: Option<Vec<String>>,
+) -> Result<DescribeConfigsResponse, CommandError> {
+    let mut request = DescribeConfigsRequest::default();
+    request.resources = vec![DescribeConfigsResource {
+        resource_type: kind,
+        resource_name: name,
+        configuration_keys: keys.map(|keys| keys.into_iter().map(Into::into).collect()),
+    }];
+    session.call(&request, 4)
+}
+
+/// `describe-configs topic|group|broker NAME [keys=a,b]`
+pub(super) fn describe_configs(session: &mut Session<'_>, arguments: &mut Arguments) -> Result<String, CommandError> {
+    let kind = resource_type(&arguments.word("resource type")?)?;
+    let name = arguments.word("resource name")?;
+    let wire_name = if kind == BROKER { name.into() } else { session.names.wire(&name) };
+    let answer = describe(session, kind, wire_name, arguments.list("keys"))?;
+    let result = answer.results.first().ok_or("no resource in the answer")?;
+    if result.error_code != 0 {
+        return Ok(format!("{}\n", error(result.error_code)));
+    }
+    let mut lines: Vec<String> = result
+        .configs
+        .iter()
+        .map(|config| {
+            let value = config.value.as_deref().unwrap_or("null");
+            format!(
+                "{}={value} {} {}{}{}\n",
+                &*config.name,
+                source(config.config_source),
+                value_type(config.config_type),
+                if config.read_only { " read-only" } else { "" },
+                if config.is_sensitive { " sensitive" } else { "" },
+            )
+        })
+        .collect();
+    lines.sort();
+    Ok(lines.concat())
+}
+
+fn source(code: i8) -> &'static str {
+    match code {
+        1 => "topic",
+        2 => "broker",
+        3 => "default-broker",
+        4 => "static-broker",
+        5 => "default",
+        8 => "group",
+        _ => "other",
+    }
+}
+
+fn value_type(code: i8) -> &'static str {
+    match code {
+        1 => "boolean",
+        2 => "string",
+        3 => "int",
+        4 => "short",
+        5 => "long",
+        6 => "double",
+        7 => "list",
+        8 => "class",
+        9 => "password",
+        _ => "unknown",
+    }
+}

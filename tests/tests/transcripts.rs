@@ -1,0 +1,146 @@
+//! Runs `tests/transcripts/*.txt` on a real Kafka and on Sharemark.
+//!
+//! `UPDATE_TRANSCRIPTS=kafka` records what Kafka answers, `UPDATE_TRANSCRIPTS=sharemark` what Sharemark answers
+//! where Kafka has no such request. `TRANSCRIPT=name` runs one file. `KAFKA_BOOTSTRAP=host:port` uses a Kafka
+//! that runs already.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use sharemark_testkit::process::{KafkaPeer, Sharemark, workspace};
+use sharemark_testkit::transcript::{
+    Kind, Names, Origin, Script, Session, Target, TcpTarget, difference, is_sharemark_only, run,
+};
+
+/// Files run at once on one Kafka: they mostly wait.
+const KAFKA_THREADS: usize = 4;
+
+fn files() -> Vec<PathBuf> {
+    let only = std::env::var("TRANSCRIPT").ok();
+    let mut files: Vec<PathBuf> = std::fs::read_dir(workspace().join("tests/transcripts"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "txt"))
+        .filter(|path| only.as_deref().is_none_or(|only| name(path) == only))
+        .collect();
+    files.sort();
+    assert!(!files.is_empty(), "there are transcripts");
+    files
+}
+
+fn name(path: &std::path::Path) -> String {
+    path.file_stem().unwrap().to_string_lossy().into_owned()
+}
+
+fn read(path: &std::path::Path) -> Script {
+    Script::parse(&std::fs::read_to_string(path).unwrap()).unwrap_or_else(|error| panic!("{path:?}: {error}"))
+}
+
+/// Whether Kafka has all requests of the transcript that are not in a block of their own.
+fn kafka_has_it(script: &Script) -> bool {
+    !script.commands().any(|command| is_sharemark_only(command) && !command.starts_with("state"))
+}
+
+fn names(suffix: String) -> Names {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis();
+    Names::new(suffix, i64::try_from(now).unwrap())
+}
+
+/// Runs one file and returns what differs, after recording it when `record` says so.
+fn check(path: &std::path::Path, target: &mut dyn Target, names: Names, record: Option<Origin>) -> Option<String> {
+    let script = read(path);
+    let mut session = Session::new(target, names);
+    let outcome = match run(&script, &mut session) {
+        Ok(outcome) => outcome,
+        Err(error) => return Some(format!("{}: {error}", name(path))),
+    };
+    if let Some(origin) = record {
+        let recorded = Script { origin: Some(origin), ..outcome };
+        std::fs::write(path, recorded.to_string()).unwrap();
+        return None;
+    }
+    difference(&script, &outcome).map(|text| format!("{}: {text}", name(path)))
+}
+
+fn run_on_kafka(bootstrap: SocketAddr, record: bool) -> Vec<String> {
+    let mut warm = TcpTarget::new(Kind::Kafka, bootstrap);
+    Session::new(&mut warm, names(String::new())).warm_up().unwrap();
+    let files: Vec<PathBuf> = files().into_iter().filter(|path| kafka_has_it(&read(path))).collect();
+    let next = AtomicUsize::new(0);
+    let failures = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..KAFKA_THREADS {
+            scope.spawn(|| {
+                while let Some(path) = files.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let stamp = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_micros();
+                    let names = names(format!(".{stamp:x}"));
+                    let mut target = TcpTarget::new(Kind::Kafka, bootstrap);
+                    let failure = check(path, &mut target, names, record.then_some(Origin::Kafka));
+                    failures.lock().unwrap().extend(failure);
+                }
+            });
+        }
+    });
+    println!("transcripts on Kafka: {}", files.len());
+    failures.into_inner().unwrap()
+}
+
+#[test]
+fn kafka_answers_as_recorded() {
+    let record = match std::env::var("UPDATE_TRANSCRIPTS").as_deref() {
+        Ok("kafka") => true,
+        Ok(_) => return,
+        Err(_) => false,
+    };
+    let peer;
+    let bootstrap = match std::env::var("KAFKA_BOOTSTRAP") {
+        Ok(address) => address.parse().unwrap(),
+        Err(_) => match KafkaPeer::start(&[]) {
+            Ok(started) => {
+                peer = started;
+                peer.bootstrap()
+            }
+            Err(error) if std::env::var_os("CI").is_none() => {
+                println!("skipped: there is no Kafka here: {error}");
+                return;
+            }
+            Err(error) => panic!("no Kafka: {error}"),
+        },
+    };
+    let failures = run_on_kafka(bootstrap, record);
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+#[test]
+fn the_server_answers_as_recorded() {
+    let update = std::env::var("UPDATE_TRANSCRIPTS").ok();
+    if update.as_deref() == Some("kafka") {
+        return;
+    }
+    let mut failures = Vec::new();
+    for path in files() {
+        let own = !kafka_has_it(&read(&path));
+        let record = (own && update.as_deref() == Some("sharemark")).then_some(Origin::Sharemark);
+        let server = Sharemark::start_on_free_port(&[]).unwrap();
+        let mut target = TcpTarget::new(Kind::Sharemark, server.bootstrap());
+        failures.extend(check(&path, &mut target, names(String::new()), record));
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+/// What Kafka can say must have been said by Kafka.
+#[test]
+fn transcripts_are_recorded_from_kafka_where_it_has_the_requests() {
+    if std::env::var_os("UPDATE_TRANSCRIPTS").is_some() {
+        return;
+    }
+    for path in files() {
+        let script = read(&path);
+        let wanted = if kafka_has_it(&script) { Origin::Kafka } else { Origin::Sharemark };
+        assert_eq!(script.origin, Some(wanted), "{path:?} was recorded from the right broker");
+        assert_eq!(script.to_string(), std::fs::read_to_string(&path).unwrap(), "{path:?} is in its normal form");
+    }
+}
