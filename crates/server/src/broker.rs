@@ -32,8 +32,11 @@ mod prepare;
 mod produce;
 mod random;
 mod requests;
+mod share_acknowledge;
+mod share_fetch;
 mod share_group_describe;
 mod share_group_heartbeat;
+mod share_partitions;
 mod share_states;
 mod ticks;
 mod topics;
@@ -163,6 +166,7 @@ impl Broker {
         let Parked { origin, deadline, wait } = parked;
         match wait {
             Wait::Fetch(wait) => self.resume_fetch(now, origin, deadline, *wait, wake),
+            Wait::ShareFetch(wait) => self.resume_share_fetch(now, origin, deadline, *wait, wake),
             Wait::Time(answer) => self.answer(&origin, *answer),
         }
     }

@@ -1,7 +1,7 @@
 //! What belongs to the cluster and outlives its nodes: topics with their logs and leaders, configurations,
 //! features.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use sharemark_group_coordinator::{TopicFacts, Topics};
@@ -18,6 +18,9 @@ pub(super) const CONSUMER_OFFSETS: &str = "__consumer_offsets";
 pub(super) const TRANSACTION_STATE: &str = "__transaction_state";
 /// The topic of share partitions' states.
 pub(super) const SHARE_GROUP_STATE: &str = "__share_group_state";
+
+/// How many deleted topics are remembered by their id.
+const DELETED_TOPICS_MAX: usize = 1_000;
 
 /// The cluster's durable state.
 #[derive(Debug)]
@@ -39,6 +42,8 @@ pub(super) struct Cluster {
     topics: BTreeMap<TopicId, Topic>,
     names: BTreeMap<Arc<str>, TopicId>,
     placed: usize,
+    /// The ids of topics that were deleted last, oldest first.
+    deleted: VecDeque<TopicId>,
     /// Counts changes of the set of topics and of their partitions.
     version: u64,
 }
@@ -94,6 +99,7 @@ impl Cluster {
             topics: BTreeMap::new(),
             names: BTreeMap::new(),
             placed: 0,
+            deleted: VecDeque::new(),
             version: 0,
         }
     }
@@ -106,6 +112,11 @@ impl Cluster {
     /// Returns the topic with this name.
     pub(super) fn topic_named(&self, name: &str) -> Option<&Topic> {
         self.names.get(name).and_then(|id| self.topics.get(id))
+    }
+
+    /// Returns whether a topic with this id was deleted, as far back as is remembered.
+    pub(super) fn was_deleted(&self, id: TopicId) -> bool {
+        self.deleted.contains(&id)
     }
 
     /// Returns the topics in the order of their names.
@@ -189,6 +200,10 @@ impl Cluster {
     pub(super) fn delete_topic(&mut self, id: TopicId) -> Option<Topic> {
         let topic = self.topics.remove(&id)?;
         self.version += 1;
+        self.deleted.push_back(id);
+        if DELETED_TOPICS_MAX < self.deleted.len() {
+            self.deleted.pop_front();
+        }
         self.stored_bytes -= topic.partitions.iter().map(|partition| partition.log.bytes()).sum::<u64>();
         self.names.remove(&topic.name);
         self.configs.replay_removal(&ConfigResource::Topic(topic.name.clone()));

@@ -4,12 +4,16 @@
 //! it out later in the same step, at the node it is meant for, and hands the outcome to the function that goes on
 //! from there. Nothing that a crossing concerns may be decided between the two: it is *in transition*.
 
+use std::sync::Arc;
+
 use sharemark_group_coordinator::InitialiseShareStates;
-use sharemark_protocol::{NodeId, SharePartitionKey};
+use sharemark_protocol::{LeaderEpoch, NodeId, SharePartitionKey};
+use sharemark_share_coordinator::WriteState;
 
 use super::Broker;
 use super::input::Now;
 use super::operations::OperationId;
+use super::share_partitions::AfterWrite;
 
 /// A call from a node to another, or to itself.
 #[derive(Debug)]
@@ -27,6 +31,22 @@ pub(super) struct Crossing {
 pub(super) enum Call {
     /// Group coordinator to share coordinator: initialise share partitions (`share.state.init`).
     InitialiseShareStates(InitialiseShareStates),
+    /// Share partition leader to share coordinator: tell a state (`share.state.read`).
+    ReadShareState {
+        /// The share partition.
+        key: SharePartitionKey,
+        /// The epoch of the leader that asks.
+        leader_epoch: LeaderEpoch,
+    },
+    /// Share partition leader to share coordinator: store a change (`share.state.write`).
+    WriteShareState {
+        /// The change.
+        write: WriteState,
+        /// What goes on then.
+        then: AfterWrite,
+    },
+    /// No seam: a node reminds itself to forget a group's share partitions once their last writes are out.
+    ForgetShareGroup(Arc<str>),
     /// Group coordinator to share coordinator: tell stored states in short (`share.state.summary`).
     SummariseShareStates {
         /// The share partitions.
@@ -45,6 +65,15 @@ impl Broker {
                 let (done, failed) = self.initialise_share_states(now, to, &states);
                 self.complete_initialise(now, from, &states.group_id, &done, &failed);
             }
+            Call::ReadShareState { key, leader_epoch } => {
+                let read = self.read_share_state(now, to, &key, leader_epoch);
+                self.complete_read_state(now, from, &key, leader_epoch, read);
+            }
+            Call::WriteShareState { write, then } => {
+                let outcome = self.write_share_state(now, to, &write);
+                self.complete_write_state(now, from, &write.key, then, outcome);
+            }
+            Call::ForgetShareGroup(group_id) => self.forget_share_group(to, &group_id),
             Call::SummariseShareStates { keys, then } => {
                 let summaries = self.summarise_share_states(to, keys);
                 self.complete_summaries(from, then, summaries);

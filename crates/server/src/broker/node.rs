@@ -1,14 +1,16 @@
 //! What belongs to one node and dies with it: coordinator shards, sessions, parked requests.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use sharemark_group_coordinator::GroupCoordinatorShard;
+use sharemark_protocol::{SharePartitionKey, Timestamp};
 use sharemark_share_coordinator::{ShareCoordinatorShard, ShareSessions, ShareSessionsConfig};
 use sharemark_txn_coordinator::TxnCoordinatorShard;
 
 use super::fetch_sessions::FetchSessions;
 use super::operations::Operations;
 use super::parked::ParkedRequests;
+use super::share_partitions::SharePartitionSlot;
 use crate::config::BrokerSettings;
 
 /// How many partitions one share session may hold. Kafka sets no limit.
@@ -23,6 +25,10 @@ pub(super) struct Node {
     pub(super) transactions: BTreeMap<i32, TxnCoordinatorShard>,
     /// Shards of `__share_group_state` that this node leads, by partition.
     pub(super) share_states: BTreeMap<i32, ShareCoordinatorShard>,
+    /// The share partitions of the partitions that this node leads, since their first fetch.
+    pub(super) share_partitions: BTreeMap<SharePartitionKey, SharePartitionSlot>,
+    /// When locks of those run out next, or earlier.
+    pub(super) share_deadlines: BTreeSet<(Timestamp, SharePartitionKey)>,
     /// Share sessions opened with this node.
     pub(super) share_sessions: ShareSessions,
     /// Fetch sessions opened with this node (KIP-227).
@@ -41,6 +47,8 @@ impl Node {
             groups: BTreeMap::new(),
             transactions: BTreeMap::new(),
             share_states: BTreeMap::new(),
+            share_partitions: BTreeMap::new(),
+            share_deadlines: BTreeSet::new(),
             share_sessions: ShareSessions::new(ShareSessionsConfig {
                 session_count_max: count(settings.group_share_max_share_sessions),
                 partition_count_max: SHARE_SESSION_PARTITIONS_MAX,

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::describe_share_group_offsets::DescribeOffsetsOperation;
 use super::produce::ProduceOperation;
+use super::share_acknowledge::AcknowledgeOperation;
 
 /// Names a waiting request of one node; never used twice.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
@@ -12,6 +13,8 @@ pub(super) struct OperationId(u64);
 /// A request that waits for crossings.
 #[derive(Debug)]
 pub(super) enum Operation {
+    /// A ShareAcknowledge or ShareFetch whose acknowledgements are being stored.
+    Acknowledge(Box<AcknowledgeOperation>),
     /// A DescribeShareGroupOffsets whose states are being told.
     DescribeShareGroupOffsets(Box<DescribeOffsetsOperation>),
     /// A Produce whose transaction is being looked up.

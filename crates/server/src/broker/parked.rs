@@ -7,6 +7,7 @@ use sharemark_protocol::{Timestamp, TopicIdPartition};
 
 use super::fetch::FetchWait;
 use super::input::{ConnectionId, Origin};
+use super::share_fetch::ShareFetchWait;
 
 /// Names a parked request of one node; never used twice.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
@@ -28,6 +29,8 @@ pub(super) struct Parked {
 pub(super) enum Wait {
     /// Records of a Fetch.
     Fetch(Box<FetchWait>),
+    /// Records of a ShareFetch.
+    ShareFetch(Box<ShareFetchWait>),
     /// Only its deadline: the answer is known and held back, so that a refused client does not spin.
     Time(Box<ResponseMessage>),
 }

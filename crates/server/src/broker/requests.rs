@@ -29,6 +29,8 @@ impl Broker {
             RequestMessage::ListOffsets(body) => self.handle_list_offsets(&origin, &body),
             RequestMessage::Metadata(body) => self.handle_metadata(now, &origin, &body),
             RequestMessage::Produce(body) => self.handle_produce(now, origin, body, checked),
+            RequestMessage::ShareAcknowledge(body) => self.handle_share_acknowledge(now, origin, body),
+            RequestMessage::ShareFetch(body) => self.handle_share_fetch(now, origin, body),
             RequestMessage::ShareGroupDescribe(body) => self.handle_share_group_describe(&origin, &body),
             RequestMessage::ShareGroupHeartbeat(body) => {
                 self.handle_share_group_heartbeat(now, &origin, &body)
@@ -38,11 +40,12 @@ impl Broker {
     }
 
     /// Ends what a connection carried: its parked request acquires nothing, its share sessions release their locks.
-    pub(super) fn handle_disconnected(&mut self, _now: Now, connection: ConnectionId) {
+    pub(super) fn handle_disconnected(&mut self, now: Now, connection: ConnectionId) {
         for node in self.nodes.values_mut() {
             if let Some(id) = node.parked.of_connection(connection) {
                 node.parked.take(id);
             }
         }
+        self.close_share_sessions_of(now, connection);
     }
 }

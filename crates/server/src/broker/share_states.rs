@@ -4,9 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use sharemark_group_coordinator::{InitialiseShareStates, TopicPartitions};
 use sharemark_protocol::{
-    CoordinatorRecord, ErrorCode, NodeId, SharePartitionKey, TopicId, TopicIdPartition,
+    CoordinatorRecord, ErrorCode, LeaderEpoch, NodeId, SharePartitionKey, TopicId, TopicIdPartition,
 };
-use sharemark_share_coordinator::{InitializeState, ShareCoordinatorShard, StateRecord};
+use sharemark_share_coordinator::{
+    InitializeState, ReadState, ShareCoordinatorShard, StateRecord, WriteState,
+};
 
 use super::Broker;
 use super::cluster::SHARE_GROUP_STATE;
@@ -71,6 +73,43 @@ impl Broker {
             }
         }
         Ok(())
+    }
+
+    /// Tells a leader the state of a share partition, and notes a newer leader.
+    ///
+    /// # Errors
+    ///
+    /// - `NotCoordinator` if another node keeps it.
+    /// - What the shard or the log refuses.
+    pub(super) fn read_share_state(
+        &mut self,
+        now: Now,
+        node: NodeId,
+        key: &SharePartitionKey,
+        leader_epoch: LeaderEpoch,
+    ) -> Result<ReadState, ErrorCode> {
+        let (at, shard) = self.share_state_shard(node, key)?;
+        let decision = shard.decide_read(key, Some(leader_epoch), now.clock)?;
+        let records: Vec<StateRecord> = decision.record.into_iter().collect();
+        self.commit_state_records(now, node, at, &records)?;
+        Ok(decision.state)
+    }
+
+    /// Stores what a leader has changed.
+    ///
+    /// # Errors
+    ///
+    /// - `NotCoordinator` if another node keeps it.
+    /// - What the shard or the log refuses.
+    pub(super) fn write_share_state(
+        &mut self,
+        now: Now,
+        node: NodeId,
+        write: &WriteState,
+    ) -> Result<(), ErrorCode> {
+        let (at, shard) = self.share_state_shard(node, &write.key)?;
+        let record = shard.decide_write(write, now.clock)?;
+        self.commit_state_records(now, node, at, std::slice::from_ref(&record))
     }
 
     /// Initialises share partitions at `node`, and sorts them into those that are done and those that are not.

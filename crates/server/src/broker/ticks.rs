@@ -10,7 +10,11 @@ impl Broker {
     /// Returns when the next deadline passes, on each clock.
     pub fn poll_timeout(&self) -> Deadlines {
         let real = self.nodes.values().filter_map(|node| node.parked.first_deadline()).min();
-        let clock = Some(self.next_retention).into_iter().chain(self.group_timeout()).min();
+        let clock = Some(self.next_retention)
+            .into_iter()
+            .chain(self.group_timeout())
+            .chain(self.share_lock_timeout())
+            .min();
         Deadlines { clock, real }
     }
 
@@ -23,11 +27,19 @@ impl Broker {
             }
         }
         self.expire_group_members(now);
+        self.expire_share_locks(now);
         if self.next_retention <= now.clock {
             self.apply_retention(now);
             self.next_retention =
                 next_after(now.clock, self.cluster.configs.broker().log_retention_check_interval_ms);
         }
+    }
+
+    fn share_lock_timeout(&self) -> Option<Timestamp> {
+        self.nodes
+            .values()
+            .filter_map(|node| node.share_deadlines.first().map(|(deadline, _)| *deadline))
+            .min()
     }
 
     /// Deletes what retention lets go, forgets idle producers and compacts what is due, in every log.

@@ -58,7 +58,7 @@ impl Broker {
             _ => settings.num_partitions,
         };
         let partition_count = usize::try_from(partition_count).map_err(|_| ErrorCode::InvalidPartitions)?;
-        for change in self.internal_topic_config(name) {
+        if let Some(change) = self.internal_topic_config(name) {
             self.cluster.configs.replay(&change);
         }
         let assignment = self.cluster.place(partition_count, self.default_replica_count());
@@ -119,6 +119,7 @@ impl Broker {
             // Whoever waits for this partition is answered now.
             self.changed.insert(TopicIdPartition { topic_id: id, partition });
         }
+        self.forget_share_partitions_of(id);
         self.forget_topics_in_coordinators(now, &[id].into());
         Some(topic)
     }
