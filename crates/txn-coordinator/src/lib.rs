@@ -9,6 +9,7 @@ mod producer_ids;
 mod record;
 mod shard;
 mod state;
+mod supported_operation;
 mod sweep;
 mod version;
 
@@ -21,6 +22,7 @@ pub use shard::{
     TransactionOutcome, TransactionView, TxnCoordinatorShard,
 };
 pub use state::{Outcome, TransactionState};
+pub use supported_operation::SupportedOperation;
 pub use version::{
     FENCED_SINCE, INIT_PRODUCER_ID_FENCED_SINCE, TransactionVersion, fenced_error_for, known_producer,
 };
