@@ -2,6 +2,7 @@
 
 mod codegen;
 mod files;
+mod vectors;
 
 /// The table of served APIs. The generator includes its source rather than depend on the crate, so
 /// that it still builds when generated code does not.
@@ -15,7 +16,12 @@ const USAGE: &str = "usage: cargo xtask CHORE
 
 chores:
   codegen          writes crates/protocol/src/generated from the message schemas
-  codegen --check  compares it with a fresh generation; exits 1 on a difference";
+  codegen --check  compares it with a fresh generation; exits 1 on a difference
+  vectors [COUNT [SEED]]
+                   makes COUNT (5) random messages of each version of each schema with Kafka's
+                   own classes, and checks that the codec reads and writes the same; needs a JDK
+  vectors records [COUNT [SEED]]
+                   the same for what internal topics and clients store, without requests";
 
 /// Why a chore failed, in words for the one who ran it.
 type Failure = String;
@@ -26,6 +32,12 @@ fn main() -> ExitCode {
     let outcome = match arguments[..] {
         ["codegen"] => codegen::run(files::Mode::Write),
         ["codegen", "--check"] => codegen::run(files::Mode::Check),
+        ["vectors"] => vectors::run("all", "5", None),
+        ["vectors", "records"] => vectors::run("records", "5", None),
+        ["vectors", "records", count] => vectors::run("records", count, None),
+        ["vectors", "records", count, seed] => vectors::run("records", count, Some(seed)),
+        ["vectors", count] => vectors::run("all", count, None),
+        ["vectors", count, seed] => vectors::run("all", count, Some(seed)),
         _ => {
             eprintln!("{USAGE}");
             return ExitCode::from(2);

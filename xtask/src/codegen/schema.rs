@@ -182,9 +182,11 @@ impl<'a> Parser<'a> {
         }
         let nullable = field.get("nullableVersions").and_then(Value::as_str).unwrap_or("none");
         let is_topic_id = schema_name.to_lowercase().ends_with("topicid");
-        // Numbers stand in the schemas with and without quotes.
+        // Numbers stand in the schemas with and without quotes. A null without quotes says nothing to
+        // Kafka's generator: only the text "null" does.
         let default = field
             .get("default")
+            .filter(|default| !default.is_null())
             .map(|default| default.as_str().map_or_else(|| default.to_string(), str::to_owned));
         let tag = tag
             .map(u32::try_from)

@@ -47,7 +47,7 @@ pub(super) fn messages() -> Result<Vec<Message>, Failure> {
 fn unpack(artifact: &str, folder: &Path) -> Result<(), Failure> {
     files::run(
         Command::new("mvn")
-            .args(["--batch-mode", "--quiet", UNPACK])
+            .args(["--batch-mode", "--quiet", "-Dstyle.color=never", UNPACK])
             .arg(format!("-Dartifact=org.apache.kafka:{artifact}:{KAFKA_VERSION}"))
             .arg("-Dmdep.unpack.includes=common/message/*.json")
             .arg(format!("-DoutputDirectory={}", folder.display())),

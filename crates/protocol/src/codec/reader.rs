@@ -292,6 +292,18 @@ impl<'a> Reader<'a> {
         T::decode(version, flexible, self).map(Some)
     }
 
+    /// Reads a nullable structure in a tagged field. There its mark is a varint, 0 for null, unlike
+    /// the int8 elsewhere, -1 for null.
+    pub(crate) fn read_tagged_nullable_struct<T: Element>(
+        &mut self,
+        version: i16,
+    ) -> Result<Option<T>, DecodeError> {
+        if self.read_unsigned_varint()? == 0 {
+            return Ok(None);
+        }
+        T::decode(version, true, self).map(Some)
+    }
+
     /// Reads the tagged fields behind a structure; `read` gets each tag with a reader of its bytes, and
     /// returns false for a tag that it does not know.
     pub(crate) fn read_tags(

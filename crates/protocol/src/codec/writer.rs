@@ -245,6 +245,17 @@ impl Writer {
         }
     }
 
+    /// Writes a nullable structure in a tagged field, where its mark is a varint.
+    pub(crate) fn write_tagged_nullable_struct<T: Element>(&mut self, version: i16, value: Option<&T>) {
+        match value {
+            Some(value) => {
+                self.write_unsigned_varint(1);
+                value.encode(version, true, self);
+            }
+            None => self.write_unsigned_varint(0),
+        }
+    }
+
     /// Begins the tagged fields behind a structure.
     pub(crate) fn tags(&mut self) -> TagWriter<'_> {
         let count_at = self.own.len();

@@ -52,7 +52,7 @@ impl Message for ConsumerGroupCurrentMemberAssignmentValue {
 }
 
 /// The structure TopicPartitions of ConsumerGroupCurrentMemberAssignmentValue.
-#[derive(Clone, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TopicPartitions {
     /// TopicId: uuid of a topic, versions 0.
     pub topic_id: TopicId,
@@ -62,6 +62,12 @@ pub struct TopicPartitions {
     pub assignment_epochs: Option<Vec<i32>>,
 }
 
+impl Default for TopicPartitions {
+    fn default() -> Self {
+        Self { topic_id: TopicId::ZERO, partitions: Vec::new(), assignment_epochs: Some(Vec::new()) }
+    }
+}
+
 impl Element for TopicPartitions {
     const SIZE_MIN: usize = 18;
 
@@ -69,7 +75,7 @@ impl Element for TopicPartitions {
         out.write_topic_id(self.topic_id);
         out.write_array(version, true, &self.partitions);
         let mut tags = out.tags();
-        if self.assignment_epochs.is_some() {
+        if self.assignment_epochs != Some(Vec::new()) {
             tags.write(0, |out| {
                 out.write_nullable_array(version, true, true, self.assignment_epochs.as_deref())
             });
@@ -80,7 +86,7 @@ impl Element for TopicPartitions {
         let mut value = Self {
             topic_id: reader.read_topic_id()?,
             partitions: reader.read_array(version, true)?,
-            assignment_epochs: None,
+            assignment_epochs: Some(Vec::new()),
         };
         reader.read_tags(|tag, field| {
             match tag {

@@ -43,7 +43,7 @@ impl Default for ConsumerGroupMemberMetadataValue {
             subscribed_topic_regex: Some(StrBytes::new()),
             rebalance_timeout_ms: -1,
             server_assignor: Some(StrBytes::new()),
-            classic_member_metadata: None,
+            classic_member_metadata: Some(ClassicMemberMetadata::default()),
         }
     }
 }
@@ -64,9 +64,9 @@ impl Message for ConsumerGroupMemberMetadataValue {
         out.write_i32(self.rebalance_timeout_ms);
         out.write_nullable_string(true, true, self.server_assignor.as_ref());
         let mut tags = out.tags();
-        if self.classic_member_metadata.is_some() {
+        if self.classic_member_metadata != Some(ClassicMemberMetadata::default()) {
             tags.write(0, |out| {
-                out.write_nullable_struct(version, true, true, self.classic_member_metadata.as_ref())
+                out.write_tagged_nullable_struct(version, self.classic_member_metadata.as_ref())
             });
         }
     }
@@ -82,11 +82,11 @@ impl Message for ConsumerGroupMemberMetadataValue {
             subscribed_topic_regex: reader.read_nullable_string(true, true)?,
             rebalance_timeout_ms: reader.read_i32()?,
             server_assignor: reader.read_nullable_string(true, true)?,
-            classic_member_metadata: None,
+            classic_member_metadata: Some(ClassicMemberMetadata::default()),
         };
         reader.read_tags(|tag, field| {
             match tag {
-                0 => value.classic_member_metadata = field.read_nullable_struct(version, true, true)?,
+                0 => value.classic_member_metadata = field.read_tagged_nullable_struct(version)?,
                 _ => return Ok(false),
             }
             Ok(true)

@@ -68,7 +68,7 @@ impl Message for StreamsGroupCurrentMemberAssignmentValue {
 }
 
 /// The structure TaskIds of StreamsGroupCurrentMemberAssignmentValue.
-#[derive(Clone, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskIds {
     /// SubtopologyId: string, versions 0.
     pub subtopology_id: StrBytes,
@@ -78,6 +78,12 @@ pub struct TaskIds {
     pub assignment_epochs: Option<Vec<i32>>,
 }
 
+impl Default for TaskIds {
+    fn default() -> Self {
+        Self { subtopology_id: StrBytes::new(), partitions: Vec::new(), assignment_epochs: Some(Vec::new()) }
+    }
+}
+
 impl Element for TaskIds {
     const SIZE_MIN: usize = 3;
 
@@ -85,7 +91,7 @@ impl Element for TaskIds {
         out.write_string(true, &self.subtopology_id);
         out.write_array(version, true, &self.partitions);
         let mut tags = out.tags();
-        if self.assignment_epochs.is_some() {
+        if self.assignment_epochs != Some(Vec::new()) {
             tags.write(0, |out| {
                 out.write_nullable_array(version, true, true, self.assignment_epochs.as_deref())
             });
@@ -96,7 +102,7 @@ impl Element for TaskIds {
         let mut value = Self {
             subtopology_id: reader.read_string(true)?,
             partitions: reader.read_array(version, true)?,
-            assignment_epochs: None,
+            assignment_epochs: Some(Vec::new()),
         };
         reader.read_tags(|tag, field| {
             match tag {

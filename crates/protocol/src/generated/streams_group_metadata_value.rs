@@ -30,7 +30,7 @@ impl Default for StreamsGroupMetadataValue {
             epoch: 0,
             metadata_hash: 0,
             validated_topology_epoch: -1,
-            last_assignment_configs: None,
+            last_assignment_configs: Some(Vec::new()),
             stored_description_topology_epoch: -1,
             failed_description_topology_epoch: -1,
         }
@@ -50,7 +50,7 @@ impl Message for StreamsGroupMetadataValue {
         if self.validated_topology_epoch != -1 {
             tags.write(0, |out| out.write_i32(self.validated_topology_epoch));
         }
-        if self.last_assignment_configs.is_some() {
+        if self.last_assignment_configs != Some(Vec::new()) {
             tags.write(1, |out| {
                 out.write_nullable_array(version, true, true, self.last_assignment_configs.as_deref())
             });
@@ -69,7 +69,7 @@ impl Message for StreamsGroupMetadataValue {
             epoch: reader.read_i32()?,
             metadata_hash: reader.read_i64()?,
             validated_topology_epoch: -1,
-            last_assignment_configs: None,
+            last_assignment_configs: Some(Vec::new()),
             stored_description_topology_epoch: -1,
             failed_description_topology_epoch: -1,
         };

@@ -193,6 +193,9 @@ impl<'a> Emitter<'a> {
                     format!("out.write_{verb}({flexible}, &self.{name});")
                 }
             }
+            Type::Struct(_) if may_be_null && field.tag.is_some() => {
+                format!("out.write_tagged_nullable_struct(version, self.{name}.as_ref());")
+            }
             Type::Struct(_) if may_be_null => {
                 format!("out.write_nullable_struct(version, {flexible}, {nullable}, self.{name}.as_ref());")
             }
@@ -259,6 +262,9 @@ impl<'a> Emitter<'a> {
                 } else {
                     format!("{reader}.read_{verb}({flexible})?")
                 }
+            }
+            Type::Struct(_) if may_be_null && field.tag.is_some() => {
+                format!("{reader}.read_tagged_nullable_struct(version)?")
             }
             Type::Struct(_) if may_be_null => {
                 format!("{reader}.read_nullable_struct(version, {flexible}, {nullable})?")
