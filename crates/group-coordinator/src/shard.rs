@@ -102,6 +102,10 @@ impl GroupCoordinatorShard {
         topics: &impl Topics,
         config: &ShareGroupConfig,
     ) -> Result<ShareHeartbeatDecision, Refusal> {
+        assert!(0 <= config.assignment_interval_ms, "an interval is not negative");
+        assert!(0 < config.heartbeat_interval_ms, "heartbeats have an interval");
+        assert!(0 < config.session_timeout_ms, "a session lasts");
+        assert!(0 < config.max_size, "a group may have a member");
         request.check()?;
         if request
             .subscribed_topic_names

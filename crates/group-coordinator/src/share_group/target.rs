@@ -43,9 +43,11 @@ impl ShareGroup {
                 });
             }
         }
+        // A record cannot tell time 0 from none.
+        let timestamp = Some(context.now).filter(|now| now.ms() != 0);
         records.push(GroupRecord::ShareGroupTargetAssignmentMetadata {
             group_id: group_id.clone(),
-            value: Some(ShareAssignmentMetadata { epoch, timestamp: Some(context.now) }),
+            value: Some(ShareAssignmentMetadata { epoch, timestamp }),
         });
         Target { epoch, partitions: targets.get(member_id).cloned().unwrap_or_default() }
     }

@@ -261,3 +261,12 @@ fn epoch_0_is_no_previous_epoch_for_a_transaction() {
     let checked = world.shard.check_member("g", "A", MemberEpoch::new(0));
     assert_eq!(checked, Err(ErrorCode::FencedMemberEpoch));
 }
+
+#[test]
+fn an_assignment_at_time_0_comes_back_from_its_bytes() {
+    let mut world = World::new();
+    world.now = Timestamp::from_ms(0);
+    world.cluster.set("t", 1);
+    world.join("A", &["t"]);
+    world.restart();
+}
