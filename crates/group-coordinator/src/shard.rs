@@ -261,6 +261,8 @@ impl GroupCoordinatorShard {
 
     /// Decides the completion of a crossing that initialised share partitions; changes nothing. The next
     /// heartbeat of any member assigns them.
+    ///
+    /// The record replaces all that is known of the group's states: replay it before the next is decided.
     pub fn decide_states_initialised(
         &self,
         group_id: &str,
@@ -271,6 +273,8 @@ impl GroupCoordinatorShard {
     }
 
     /// Decides the failure of such a crossing; changes nothing. The next heartbeat of any member asks again.
+    ///
+    /// The record replaces all that is known of the group's states: replay it before the next is decided.
     pub fn decide_states_not_initialised(
         &self,
         group_id: &str,

@@ -67,6 +67,20 @@ fn a_failed_initialisation_is_asked_for_at_the_next_heartbeat() {
 }
 
 #[test]
+fn a_crossing_that_half_fails_keeps_what_was_done() {
+    let mut world = World::new();
+    let t = world.cluster.set("t", 2);
+    world.heartbeat("A", 0, Some(&["t"])).unwrap();
+    world.asked.clear();
+    let done = world.shard.decide_states_initialised("g", &held(&[(t, &[0])]));
+    world.append(done);
+    let failed = world.shard.decide_states_not_initialised("g", &held(&[(t, &[1])]));
+    world.append(failed);
+    assert_eq!(world.heartbeat("A", 2, None).unwrap().1, Some(held(&[(t, &[0])])));
+    assert_eq!(starts(&world.asked[0]), [(t, 1, Some(Offset::ZERO))]);
+}
+
+#[test]
 fn an_initialisation_without_an_answer_is_asked_for_again_after_a_while() {
     let mut world = World::new();
     world.cluster.set("t", 1);
