@@ -257,6 +257,9 @@ impl ShareSessions {
 
     /// Returns the partitions that a request of this epoch fetches from, in the order in which they get their
     /// turn: each epoch starts one partition further on.
+    ///
+    /// Kafka also moves a partition that had records to the end, by which some get their turn twice before
+    /// others get it once. Here the order stays.
     pub fn rotated(&self, key: &ShareSessionKey, epoch: i32) -> impl Iterator<Item = TopicIdPartition> {
         self.sessions.get(key).into_iter().flat_map(move |session| session.rotated(epoch))
     }
