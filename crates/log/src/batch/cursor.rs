@@ -32,14 +32,26 @@ impl<'a> Cursor<'a> {
         Some(byte)
     }
 
-    /// Takes a zigzag number of 32 bits.
+    /// Takes a zigzag number of 32 bits. Nearly all have one byte or two.
+    #[inline]
     pub(crate) fn varint(&mut self) -> Option<i32> {
-        let first = self.byte()?;
-        if first < 0x80 {
-            return Some(zigzag_32(u32::from(first)));
+        match *self.rest {
+            [first, ref rest @ ..] if first < 0x80 => {
+                self.rest = rest;
+                Some(zigzag_32(u32::from(first)))
+            }
+            [first, second, ref rest @ ..] if second < 0x80 => {
+                self.rest = rest;
+                Some(zigzag_32(u32::from(first & 0x7f) | u32::from(second) << 7))
+            }
+            _ => self.long_varint(),
         }
-        let mut value = u32::from(first & 0x7f);
-        for shift in [7, 14, 21, 28] {
+    }
+
+    #[cold]
+    fn long_varint(&mut self) -> Option<i32> {
+        let mut value = 0_u32;
+        for shift in [0, 7, 14, 21, 28] {
             let byte = self.byte()?;
             value |= u32::from(byte & 0x7f) << shift;
             if byte < 0x80 {
@@ -50,21 +62,36 @@ impl<'a> Cursor<'a> {
     }
 
     /// Takes a zigzag number of 64 bits.
+    #[inline]
     pub(crate) fn varlong(&mut self) -> Option<i64> {
+        match *self.rest {
+            [first, ref rest @ ..] if first < 0x80 => {
+                self.rest = rest;
+                Some(zigzag_64(u64::from(first)))
+            }
+            [first, second, ref rest @ ..] if second < 0x80 => {
+                self.rest = rest;
+                Some(zigzag_64(u64::from(first & 0x7f) | u64::from(second) << 7))
+            }
+            _ => self.long_varlong(),
+        }
+    }
+
+    #[cold]
+    fn long_varlong(&mut self) -> Option<i64> {
         let mut value = 0_u64;
-        let mut shift = 0;
-        while shift < 70 {
+        for shift in (0..70).step_by(7) {
             let byte = self.byte()?;
             value |= u64::from(byte & 0x7f) << shift;
             if byte < 0x80 {
-                return Some(((value >> 1) as i64) ^ -((value & 1) as i64));
+                return Some(zigzag_64(value));
             }
-            shift += 7;
         }
         None
     }
 
     /// Takes a run of bytes behind its length; a negative length is a null.
+    #[inline]
     pub(crate) fn nullable_run(&mut self) -> Option<Option<&'a [u8]>> {
         let length = self.varint()?;
         match usize::try_from(length) {
@@ -72,6 +99,10 @@ impl<'a> Cursor<'a> {
             Err(_) => Some(None),
         }
     }
+}
+
+const fn zigzag_64(value: u64) -> i64 {
+    ((value >> 1) as i64) ^ -((value & 1) as i64)
 }
 
 const fn zigzag_32(value: u32) -> i32 {

@@ -138,6 +138,7 @@ impl<'a> RecordIter<'a> {
         Self { cursor, base_offset, base_timestamp, append_time, left: count, ended: false }
     }
 
+    #[inline]
     fn read(&mut self) -> Option<Record<'a>> {
         let size = usize::try_from(self.cursor.varint()?).ok()?;
         let mut body = Cursor::new(self.cursor.take(size)?);
@@ -172,6 +173,7 @@ impl<'a> RecordIter<'a> {
 impl<'a> Iterator for RecordIter<'a> {
     type Item = Result<Record<'a>, ErrorCode>;
 
+    #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         if self.ended {
             return None;
