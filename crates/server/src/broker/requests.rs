@@ -17,6 +17,7 @@ impl Broker {
             RequestMessage::CreateTopics(body) => self.handle_create_topics(now, &origin, &body),
             RequestMessage::DeleteTopics(body) => self.handle_delete_topics(now, &origin, &body),
             RequestMessage::DescribeCluster(body) => self.handle_describe_cluster(&origin, &body),
+            RequestMessage::DescribeConfigs(body) => self.handle_describe_configs(&origin, &body),
             RequestMessage::DescribeShareGroupOffsets(body) => {
                 self.handle_describe_share_group_offsets(origin, &body);
             }
@@ -25,6 +26,9 @@ impl Broker {
             }
             RequestMessage::Fetch(body) => self.handle_fetch(now, origin, body),
             RequestMessage::FindCoordinator(body) => self.handle_find_coordinator(now, &origin, &body),
+            RequestMessage::IncrementalAlterConfigs(body) => {
+                self.handle_incremental_alter_configs(&origin, &body);
+            }
             RequestMessage::ListGroups(body) => self.handle_list_groups(&origin, &body),
             RequestMessage::ListOffsets(body) => self.handle_list_offsets(&origin, &body),
             RequestMessage::Metadata(body) => self.handle_metadata(now, &origin, &body),

@@ -7,7 +7,7 @@ use sharemark_protocol::NodeId;
 use super::builder::ConfigBuilder;
 use super::features::Features;
 use super::key::ConfigKey;
-use super::listeners::Listener;
+use super::listeners::{Endpoint, Listener};
 use super::new_topic::NewTopic;
 use super::profile::Profile;
 use super::settings::{BrokerSettings, TxnDialect};
@@ -20,6 +20,24 @@ pub struct NodeConfig {
     pub id: NodeId,
     /// Its listeners; the first one is for tools and for the ready line.
     pub listeners: Vec<Listener>,
+}
+
+impl NodeConfig {
+    /// Returns the properties that this node has for itself.
+    pub(super) fn properties(&self) -> BTreeMap<String, String> {
+        let join = |endpoint: fn(&Listener) -> &Endpoint| {
+            let shown = |listener: &Listener| format!("{}://{}", listener.name, endpoint(listener));
+            self.listeners.iter().map(shown).collect::<Vec<_>>().join(",")
+        };
+        let properties = [
+            ("advertised.listeners", join(|listener| &listener.advertised)),
+            ("broker.id", self.id.to_string()),
+            ("listeners", join(|listener| &listener.listen)),
+            ("node.id", self.id.to_string()),
+            ("process.roles", "broker,controller".to_owned()),
+        ];
+        properties.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+    }
 }
 
 /// What is fixed at the start.
@@ -64,7 +82,7 @@ impl BrokerConfig {
     /// Returns the wire forms of transactional acknowledgements that the listener called `listener` serves:
     /// `share.txn.dialect`, or `listener.name.<listener>.share.txn.dialect` when that is set.
     pub fn txn_dialects(&self, listener: &str) -> Vec<TxnDialect> {
-        if self.features.share_version() < 3 || self.profile == Profile::Kafka44 {
+        if self.profile == Profile::Kafka44 {
             return Vec::new();
         }
         let own = format!("listener.name.{}.share.txn.dialect", listener.to_ascii_lowercase());

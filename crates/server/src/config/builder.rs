@@ -210,9 +210,6 @@ impl ConfigBuilder {
         check_bounds(&config)?;
         let listeners = self.read_listeners(&config)?;
         config.nodes = self.read_nodes(&config, &listeners)?;
-        let shown = |listener: &Listener| format!("{}://{}", listener.name, listener.listen);
-        let text = listeners.iter().map(shown).collect::<Vec<_>>().join(",");
-        config.properties.insert("listeners".to_owned(), text);
         Ok(config)
     }
 

@@ -33,10 +33,14 @@ pub enum ConfigResource {
 
 type Layer = BTreeMap<String, String>;
 
+const MIN_INSYNC_REPLICAS: &str = "min.insync.replicas";
+
 /// What clients have changed, with the values in force at hand.
 #[derive(Clone, Debug)]
 pub struct DynamicConfigs {
     start: BrokerConfig,
+    /// What is fixed at the start for one node alone: its id and its addresses.
+    nodes: BTreeMap<NodeId, Layer>,
     layers: BTreeMap<ConfigResource, Layer>,
     broker: Arc<BrokerSettings>,
     topic_default: TopicSettings,
@@ -52,8 +56,9 @@ impl DynamicConfigs {
             broker: Arc::new(start.settings()),
             topic_default: TopicSettings::read(&|name| topic_default(&start, name)),
             group_default: Arc::new(ShareGroupSettings::read(&|name| group_default(&start, name))),
+            nodes: start.nodes.iter().map(|node| (node.id, node.properties())).collect(),
+            layers: layers_of_new_cluster(&start),
             start,
-            layers: BTreeMap::new(),
             topics: BTreeMap::new(),
             groups: BTreeMap::new(),
         };
@@ -105,31 +110,21 @@ impl DynamicConfigs {
     }
 
     fn refresh(&mut self, resource: &ConfigResource) {
+        let is_set = self.layers.get(resource).is_some_and(|layer| !layer.is_empty());
+        if !is_set {
+            self.layers.remove(resource);
+        }
         match resource {
-            ConfigResource::Topic(name) => {
-                match self.layers.get(resource).is_some_and(|layer| !layer.is_empty()) {
-                    true => {
-                        let settings = self.read_topic(Some(resource));
-                        self.topics.insert(name.clone(), settings);
-                    }
-                    false => {
-                        self.layers.remove(resource);
-                        self.topics.remove(name);
-                    }
-                }
+            ConfigResource::Topic(name) if is_set => {
+                let settings = self.read_topic(Some(resource));
+                self.topics.insert(name.clone(), settings);
             }
-            ConfigResource::Group(name) => {
-                match self.layers.get(resource).is_some_and(|layer| !layer.is_empty()) {
-                    true => {
-                        let settings = Arc::new(self.read_group(Some(resource)));
-                        self.groups.insert(name.clone(), settings);
-                    }
-                    false => {
-                        self.layers.remove(resource);
-                        self.groups.remove(name);
-                    }
-                }
+            ConfigResource::Topic(name) => drop(self.topics.remove(name)),
+            ConfigResource::Group(name) if is_set => {
+                let settings = Arc::new(self.read_group(Some(resource)));
+                self.groups.insert(name.clone(), settings);
             }
+            ConfigResource::Group(name) => drop(self.groups.remove(name)),
             ConfigResource::Broker(_) => self.refresh_all(),
         }
     }
@@ -191,12 +186,15 @@ impl DynamicConfigs {
 
     /// Returns the layers of a broker property, the strongest first.
     fn broker_layers(&self, node: Option<NodeId>) -> Vec<(ConfigSource, &Layer)> {
-        let mut layers = Vec::with_capacity(3);
+        let mut layers = Vec::with_capacity(4);
         if let Some(layer) = node.and_then(|node| self.layers.get(&ConfigResource::Broker(Some(node)))) {
             layers.push((ConfigSource::DynamicBroker, layer));
         }
         if let Some(layer) = self.layers.get(&ConfigResource::Broker(None)) {
             layers.push((ConfigSource::DynamicDefaultBroker, layer));
+        }
+        if let Some(layer) = node.and_then(|node| self.nodes.get(&node)) {
+            layers.push((ConfigSource::StaticBroker, layer));
         }
         layers.push((ConfigSource::StaticBroker, self.start.properties()));
         layers
@@ -231,6 +229,18 @@ impl DynamicConfigs {
         let default = synonym_default(self.profile(), key).or_else(|| key.parse_type(key.default?).ok());
         default.map(|value| (value, ConfigSource::Default))
     }
+}
+
+/// Returns what a new cluster has set: with eligible leader replicas (KIP-966) `min.insync.replicas` is a property
+/// of the cluster.
+fn layers_of_new_cluster(start: &BrokerConfig) -> BTreeMap<ConfigResource, Layer> {
+    let mut layers = BTreeMap::new();
+    if 0 < start.features.level("eligible.leader.replicas.version") {
+        let value = start.value(MIN_INSYNC_REPLICAS).map(|value| value.to_string());
+        let layer = value.into_iter().map(|value| (MIN_INSYNC_REPLICAS.to_owned(), value)).collect();
+        layers.insert(ConfigResource::Broker(None), layer);
+    }
+    layers
 }
 
 /// Reads a broker property's text as the value of the topic or group property that it supplies.

@@ -166,7 +166,8 @@ fn report_usage(error: &clap::Error) -> ExitCode {
         return if error.print().is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     }
     let text = error.to_string();
-    let lines = text.lines().map(str::trim).take_while(|line| !line.starts_with("Usage:"));
+    let is_advice = |line: &&str| line.starts_with("Usage:") || line.starts_with("For more information");
+    let lines = text.lines().map(str::trim).take_while(|line| !is_advice(line));
     let line = lines.filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" ");
     print_error(line.strip_prefix("error: ").unwrap_or(&line));
     ExitCode::from(EXIT_USAGE)

@@ -4,7 +4,7 @@ use std::fmt;
 
 use sharemark_protocol::ErrorCode;
 
-use super::{ConfigResource, DynamicConfigs};
+use super::{ConfigResource, DynamicConfigs, MIN_INSYNC_REPLICAS};
 use crate::config::broker_config::listener_independent_key;
 use crate::config::key::{ConfigKey, ConfigType, UpdateMode};
 use crate::config::settings::Lookup;
@@ -149,14 +149,18 @@ impl DynamicConfigs {
         operations: &[(String, AlterOperation)],
     ) -> Result<(), AlterError> {
         match resource {
-            ConfigResource::Topic(_) => self.check_values(resource, layer, "Unknown topic config name"),
+            ConfigResource::Topic(_) => {
+                self.check_values(resource, layer, "Unknown topic config name")?;
+                self.check_topic(layer)
+            }
             ConfigResource::Group(_) => {
                 self.check_values(resource, layer, "Unknown group config name")?;
                 self.check_group(layer)
             }
             ConfigResource::Broker(node) => {
                 self.check_update_modes(node.is_some(), operations)?;
-                self.check_values(resource, layer, "Unknown config name")
+                self.check_values(resource, layer, "Unknown config name")?;
+                self.check_broker(node.is_some(), layer, operations)
             }
         }
     }
@@ -170,7 +174,10 @@ impl DynamicConfigs {
         for (name, value) in layer {
             match self.key_of(resource, name) {
                 Some(key) => {
-                    key.parse(value).map_err(AlterError::Value)?;
+                    key.parse(value).map_err(|error| match resource {
+                        ConfigResource::Broker(_) => AlterError::Request(error.to_string()),
+                        ConfigResource::Topic(_) | ConfigResource::Group(_) => AlterError::Value(error),
+                    })?;
                 }
                 // Kafka keeps a broker property that it does not know: a plug-in may know it.
                 None if matches!(resource, ConfigResource::Broker(_)) => {}
@@ -198,6 +205,16 @@ impl DynamicConfigs {
             let text = format!("Cannot update these configs dynamically: [{names}]");
             return Err(AlterError::Request(text));
         }
+        let is_security = |name: &str| name.starts_with("ssl.") || name.starts_with("sasl.");
+        let names: Vec<_> =
+            operations.iter().map(|(name, _)| name.as_str()).filter(|name| is_security(name)).collect();
+        if !names.is_empty() {
+            let text = format!(
+                "These security configs can be dynamically updated only per-listener using the listener prefix: [{}]",
+                names.join(", ")
+            );
+            return Err(AlterError::Request(text));
+        }
         match named(UpdateMode::PerBroker) {
             Some(names) if !one_node => {
                 let text = format!(
@@ -207,6 +224,69 @@ impl DynamicConfigs {
             }
             Some(_) | None => Ok(()),
         }
+    }
+
+    fn check_topic(&self, layer: &super::Layer) -> Result<(), AlterError> {
+        let effective = |name: &str| {
+            let own = layer.get(name).and_then(|text| text.trim().parse().ok());
+            own.unwrap_or_else(|| {
+                let key = self.profile().topic_key(name);
+                number(key.and_then(|key| self.resource_value(&key, None, None)).map(|(value, _)| value))
+            })
+        };
+        let (min, max) = (effective("min.compaction.lag.ms"), effective("max.compaction.lag.ms"));
+        if max < min {
+            let text = format!(
+                "conflict topic config setting min.compaction.lag.ms ({min}) > max.compaction.lag.ms ({max})"
+            );
+            return Err(AlterError::Invalid(text));
+        }
+        if layer.get("remote.storage.enable").is_some_and(|text| text.trim().eq_ignore_ascii_case("true")) {
+            let text = "Tiered Storage functionality is disabled in the broker. Topic cannot be configured with \
+                        remote log storage.";
+            return Err(AlterError::Invalid(text.to_owned()));
+        }
+        Ok(())
+    }
+
+    fn check_broker(
+        &self,
+        one_node: bool,
+        layer: &super::Layer,
+        operations: &[(String, AlterOperation)],
+    ) -> Result<(), AlterError> {
+        let of_min_isr = operations.iter().find(|(name, _)| name == MIN_INSYNC_REPLICAS);
+        if let Some((_, operation)) = of_min_isr.filter(|_| self.has_eligible_leader_replicas()) {
+            let text = match operation {
+                _ if one_node => "Broker-level min.insync.replicas cannot be altered while ELR is enabled.",
+                AlterOperation::Delete => {
+                    "Cluster-level min.insync.replicas cannot be removed while ELR is enabled."
+                }
+                AlterOperation::Set(_) | AlterOperation::Append(_) | AlterOperation::Subtract(_) => "",
+            };
+            if !text.is_empty() {
+                return Err(AlterError::Invalid(text.to_owned()));
+            }
+        }
+        for kind in ["consumer", "share", "streams"] {
+            let name = format!("group.{kind}.assignment.interval.ms");
+            let Some(value) = layer.get(&name).and_then(|text| text.trim().parse::<i64>().ok()) else {
+                continue;
+            };
+            let bound = |which: &str| format!("group.{kind}.{which}.assignment.interval.ms");
+            let (min, max) = (bound("min"), bound("max"));
+            if value < number(self.cluster_value(&min)) {
+                return Err(AlterError::Request(format!("{name} must be greater than or equal to {min}")));
+            }
+            if number(self.cluster_value(&max)) < value {
+                return Err(AlterError::Request(format!("{name} must be less than or equal to {max}")));
+            }
+        }
+        Ok(())
+    }
+
+    fn has_eligible_leader_replicas(&self) -> bool {
+        0 < self.start.features.level("eligible.leader.replicas.version")
     }
 
     fn check_group(&self, layer: &super::Layer) -> Result<(), AlterError> {

@@ -2,9 +2,9 @@
 
 use sharemark_protocol::NodeId;
 
-use super::{ConfigResource, DynamicConfigs, scaled};
+use super::{ConfigResource, DynamicConfigs};
 use crate::config::broker_config::listener_independent_key;
-use crate::config::key::{ConfigKey, ConfigType, Synonym, UpdateMode, same};
+use crate::config::key::{ConfigKey, ConfigType, UpdateMode};
 
 /// Which layer a value comes from.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -68,19 +68,18 @@ pub struct DescribedConfig {
 }
 
 /// Broker properties for which others stand in when they are not set.
-static STAND_INS: &[(&str, &[Synonym])] = &[
-    ("log.flush.interval.ms", &[same("log.flush.interval.ms"), same("log.flush.scheduler.interval.ms")]),
-    ("log.retention.hours", HOURS_OF_RETENTION),
-    ("log.retention.minutes", HOURS_OF_RETENTION),
-    ("log.retention.ms", HOURS_OF_RETENTION),
-    ("log.roll.hours", &[same("log.roll.ms"), same("log.roll.hours")]),
-    ("log.roll.jitter.hours", &[same("log.roll.jitter.ms"), same("log.roll.jitter.hours")]),
-    ("log.roll.jitter.ms", &[same("log.roll.jitter.ms"), same("log.roll.jitter.hours")]),
-    ("log.roll.ms", &[same("log.roll.ms"), same("log.roll.hours")]),
+static STAND_INS: &[(&str, &[&str])] = &[
+    ("log.flush.interval.ms", &["log.flush.interval.ms", "log.flush.scheduler.interval.ms"]),
+    ("log.retention.hours", RETENTION),
+    ("log.retention.minutes", RETENTION),
+    ("log.retention.ms", RETENTION),
+    ("log.roll.hours", &["log.roll.ms", "log.roll.hours"]),
+    ("log.roll.jitter.hours", &["log.roll.jitter.ms", "log.roll.jitter.hours"]),
+    ("log.roll.jitter.ms", &["log.roll.jitter.ms", "log.roll.jitter.hours"]),
+    ("log.roll.ms", &["log.roll.ms", "log.roll.hours"]),
 ];
 
-const HOURS_OF_RETENTION: &[Synonym] =
-    &[same("log.retention.ms"), same("log.retention.minutes"), same("log.retention.hours")];
+const RETENTION: &[&str] = &["log.retention.ms", "log.retention.minutes", "log.retention.hours"];
 
 impl DynamicConfigs {
     /// Describes the properties of `resource` as `node` sees them: those named in `wanted`, or all.
@@ -91,13 +90,15 @@ impl DynamicConfigs {
         wanted: Option<&[&str]>,
     ) -> Vec<DescribedConfig> {
         let is_wanted = |name: &str| wanted.is_none_or(|wanted| wanted.contains(&name));
+        let own = self.layers.get(resource);
+        let is_shown = |key: &ConfigKey| !key.internal || own.is_some_and(|own| own.contains_key(key.name));
         match resource {
             ConfigResource::Topic(_) => {
-                let keys = self.profile().topic_keys().filter(|key| !key.internal && is_wanted(key.name));
+                let keys = self.profile().topic_keys().filter(|key| is_shown(key) && is_wanted(key.name));
                 keys.map(|key| self.describe_own(node, resource, &key)).collect()
             }
             ConfigResource::Group(_) => {
-                let keys = self.profile().group_keys().filter(|key| !key.internal && is_wanted(key.name));
+                let keys = self.profile().group_keys().filter(|key| is_shown(key) && is_wanted(key.name));
                 keys.map(|key| self.describe_own(node, resource, &key)).collect()
             }
             ConfigResource::Broker(None) => {
@@ -107,7 +108,8 @@ impl DynamicConfigs {
             ConfigResource::Broker(Some(_)) => {
                 let own = self.overrides(resource).map(|(name, _)| name);
                 let of_all = self.overrides(&ConfigResource::Broker(None)).map(|(name, _)| name);
-                let at_start = self.start.properties().keys().map(String::as_str);
+                let of_node = self.nodes.get(&node).into_iter().flatten().map(|(name, _)| name.as_str());
+                let at_start = of_node.chain(self.start.properties().keys().map(String::as_str));
                 let known: Vec<_> = self.profile().broker_keys().filter(|key| !key.internal).collect();
                 let mut names: Vec<&str> = known.iter().map(|key| key.name).collect();
                 names.extend(own.chain(of_all).chain(at_start));
@@ -120,30 +122,28 @@ impl DynamicConfigs {
     }
 
     fn describe_own(&self, node: NodeId, resource: &ConfigResource, key: &ConfigKey) -> DescribedConfig {
-        let value = self.resource_value(key, Some(resource), Some(node));
+        let value = self.resource_value(key, Some(resource), Some(node)).map(|(value, _)| value.to_string());
         let mut synonyms = Vec::new();
-        if let Some(own) = self.layers.get(resource).and_then(|layer| layer.get(key.name)) {
+        if self.layers.get(resource).is_some_and(|layer| layer.contains_key(key.name)) {
             let source = match resource {
                 ConfigResource::Topic(_) => ConfigSource::Topic,
                 ConfigResource::Group(_) => ConfigSource::Group,
                 ConfigResource::Broker(_) => ConfigSource::DynamicBroker,
             };
-            synonyms.push(DescribedSynonym { name: key.name.to_owned(), value: Some(own.clone()), source });
+            synonyms.push(DescribedSynonym { name: key.name.to_owned(), value: value.clone(), source });
         }
-        self.push_synonyms(Some(node), key.synonyms, false, &mut synonyms);
-        if let (ConfigResource::Group(_), true, Some(default)) =
-            (resource, key.synonyms.is_empty(), key.default)
-        {
-            let value = Some(default.to_owned());
-            synonyms.push(DescribedSynonym {
+        match (key.synonyms.first(), resource, key.default) {
+            (Some(synonym), _, _) => self.push_synonyms(Some(node), synonym.name, false, &mut synonyms),
+            (None, ConfigResource::Group(_), Some(default)) => synonyms.push(DescribedSynonym {
                 name: key.name.to_owned(),
-                value,
+                value: Some(default.to_owned()),
                 source: ConfigSource::Default,
-            });
+            }),
+            (None, _, _) => {}
         }
         DescribedConfig {
             name: key.name.to_owned(),
-            value: value.map(|(value, _)| value.to_string()),
+            value,
             read_only: false,
             source: synonyms.first().map_or(ConfigSource::Default, |synonym| synonym.source),
             sensitive: key.is_sensitive(),
@@ -157,10 +157,7 @@ impl DynamicConfigs {
         let key = listener_independent_key(self.profile(), name);
         let sensitive = key.is_none_or(|key| key.is_sensitive());
         let mut synonyms = Vec::new();
-        match STAND_INS.binary_search_by(|(stands_in, _)| (*stands_in).cmp(name)) {
-            Ok(index) => self.push_synonyms(node, STAND_INS[index].1, sensitive, &mut synonyms),
-            Err(_) => self.push_layers(node, name, sensitive, &mut synonyms),
-        }
+        self.push_synonyms(node, name, sensitive, &mut synonyms);
         if node.is_none() {
             synonyms.retain(|synonym| synonym.source == ConfigSource::DynamicDefaultBroker);
         }
@@ -180,51 +177,40 @@ impl DynamicConfigs {
         }
     }
 
-    fn push_layers(
+    /// Adds what each layer says of the broker property `name` and of those that stand in for it: layer by layer,
+    /// and as Kafka does, from the first that says something of `name` itself.
+    fn push_synonyms(
         &self,
         node: Option<NodeId>,
         name: &str,
         hidden: bool,
         synonyms: &mut Vec<DescribedSynonym>,
     ) {
-        for (source, layer) in self.broker_layers(node) {
-            if let Some(text) = layer.get(name) {
-                let value = (!hidden).then(|| text.clone());
-                synonyms.push(DescribedSynonym { name: name.to_owned(), value, source });
+        let alone = [name];
+        let names = match STAND_INS.binary_search_by(|(stands_in, _)| (*stands_in).cmp(name)) {
+            Ok(index) => STAND_INS[index].1,
+            Err(_) => &alone,
+        };
+        let first_new = synonyms.len();
+        let mut push = |of: &str, text: &str, source| {
+            let seen = &synonyms[first_new..];
+            let is_known = seen.iter().any(|synonym| synonym.source == source && synonym.name == of);
+            if !is_known && (of == name || !seen.is_empty()) {
+                let value = (!hidden).then(|| text.to_owned());
+                synonyms.push(DescribedSynonym { name: of.to_owned(), value, source });
             }
-        }
-        if let Some(default) = listener_independent_key(self.profile(), name).and_then(|key| key.default) {
-            let value = (!hidden).then(|| default.to_owned());
-            synonyms.push(DescribedSynonym { name: name.to_owned(), value, source: ConfigSource::Default });
-        }
-    }
-
-    /// Adds what each layer says of each of the broker properties `names`: layer by layer.
-    fn push_synonyms(
-        &self,
-        node: Option<NodeId>,
-        names: &[Synonym],
-        hidden: bool,
-        synonyms: &mut Vec<DescribedSynonym>,
-    ) {
-        let shown = |synonym: &Synonym, text: &str| {
-            let key = self.profile().broker_key(synonym.name)?;
-            (!hidden).then(|| scaled(&key, synonym, text).map(|value| value.to_string())).flatten()
         };
         for (source, layer) in self.broker_layers(node) {
-            for synonym in names {
-                if let Some(text) = layer.get(synonym.name) {
-                    let name = synonym.name.to_owned();
-                    synonyms.push(DescribedSynonym { name, value: shown(synonym, text), source });
+            for of in names {
+                if let Some(text) = layer.get(*of) {
+                    push(of, text, source);
                 }
             }
         }
-        for synonym in names {
-            let key = self.profile().broker_key(synonym.name);
+        for of in names {
+            let key = listener_independent_key(self.profile(), of);
             if let Some(default) = key.and_then(|key| key.default) {
-                let name = synonym.name.to_owned();
-                let source = ConfigSource::Default;
-                synonyms.push(DescribedSynonym { name, value: shown(synonym, default), source });
+                push(of, default, ConfigSource::Default);
             }
         }
     }

@@ -1,0 +1,159 @@
+//! IncrementalAlterConfigs (44), versions 0-1.
+//!
+//! Differences from Kafka: log levels of brokers and client metrics subscriptions cannot be changed, a change of a
+//! broker property is not tried out on what it concerns (thread pools, key stores), and streams groups' lists of
+//! tags and assignors are checked as any other list.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use sharemark_protocol::messages::ResponseMessage;
+use sharemark_protocol::messages::incremental_alter_configs_request::{
+    AlterConfigsResource, AlterableConfig, IncrementalAlterConfigsRequest,
+};
+use sharemark_protocol::messages::incremental_alter_configs_response::{
+    AlterConfigsResourceResponse, IncrementalAlterConfigsResponse,
+};
+use sharemark_protocol::{ErrorCode, NodeId};
+
+use super::Broker;
+use super::authorize::{Operation, Resource, authorize};
+use super::describe_configs::resource_type;
+use super::input::Origin;
+use super::topics::check_topic_name;
+use crate::config::{AlterOperation, ConfigChange, ConfigResource};
+
+/// The operations of the request.
+mod operation {
+    pub(super) const SET: i8 = 0;
+    pub(super) const DELETE: i8 = 1;
+    pub(super) const APPEND: i8 = 2;
+    pub(super) const SUBTRACT: i8 = 3;
+}
+
+/// Why a resource is refused, in Kafka's words.
+type Refusal = (ErrorCode, String);
+
+impl Broker {
+    pub(super) fn handle_incremental_alter_configs(
+        &mut self,
+        origin: &Origin,
+        request: &IncrementalAlterConfigsRequest,
+    ) {
+        let mut counts = BTreeMap::new();
+        for asked in &request.resources {
+            *counts.entry((asked.resource_type, &*asked.resource_name)).or_insert(0) += 1;
+        }
+        let mut responses = Vec::with_capacity(request.resources.len());
+        for asked in &request.resources {
+            let is_once = counts.get(&(asked.resource_type, &*asked.resource_name)) == Some(&1);
+            let outcome = self.decide_alter(origin, asked, is_once);
+            if let (Ok(change), false) = (&outcome, request.validate_only) {
+                self.cluster.configs.replay(change);
+                self.cluster.refresh_log_configs(&change.resource);
+            }
+            let (error, message) = match outcome {
+                Ok(_) => (ErrorCode::None, None),
+                Err((error, text)) => (error, Some(text.into())),
+            };
+            responses.push(AlterConfigsResourceResponse {
+                error_code: error.code(),
+                error_message: message,
+                resource_type: asked.resource_type,
+                resource_name: asked.resource_name.clone(),
+            });
+        }
+        let response = IncrementalAlterConfigsResponse { throttle_time_ms: 0, responses };
+        self.answer(origin, ResponseMessage::IncrementalAlterConfigs(response));
+    }
+
+    fn decide_alter(
+        &self,
+        origin: &Origin,
+        asked: &AlterConfigsResource,
+        is_once: bool,
+    ) -> Result<ConfigChange, Refusal> {
+        let invalid = |text: &str| Err((ErrorCode::InvalidRequest, text.to_owned()));
+        if !is_once {
+            return invalid("Each resource must appear at most once.");
+        }
+        let mut names = BTreeSet::new();
+        if !asked.configs.iter().all(|config| names.insert(&*config.name)) {
+            return invalid("Error due to duplicate config keys");
+        }
+        let is_null = |config: &&AlterableConfig| {
+            config.config_operation != operation::DELETE && config.value.is_none()
+        };
+        let nulls: Vec<&str> = asked.configs.iter().filter(is_null).map(|config| &*config.name).collect();
+        if !nulls.is_empty() {
+            return invalid(&format!("Null value not supported for : {}", nulls.join(",")));
+        }
+        let resource = decide_resource(origin, asked)?;
+        let operations = asked.configs.iter().map(read_operation).collect::<Result<Vec<_>, _>>()?;
+        let change = self.cluster.configs.decide_alter(&resource, &operations);
+        let change = change.map_err(|error| (error.code(), error.to_string()))?;
+        if let ConfigResource::Topic(name) = &resource
+            && self.cluster.topic_named(name).is_none()
+        {
+            return Err((ErrorCode::UnknownTopicOrPartition, format!("The topic '{name}' does not exist.")));
+        }
+        Ok(change)
+    }
+}
+
+fn decide_resource(origin: &Origin, asked: &AlterConfigsResource) -> Result<ConfigResource, Refusal> {
+    let name = &*asked.resource_name;
+    let check = |resource, error: ErrorCode| {
+        let allowed = authorize(&origin.principal, Operation::AlterConfigs, resource);
+        if allowed { Ok(()) } else { Err((error, error.name().to_owned())) }
+    };
+    let invalid = |text: &str| Err((ErrorCode::InvalidRequest, text.to_owned()));
+    match asked.resource_type {
+        resource_type::TOPIC => {
+            check(Resource::Topic(name), ErrorCode::TopicAuthorizationFailed)?;
+            if name.is_empty() {
+                return invalid("Default topic resources are not allowed.");
+            }
+            check_topic_name(name).map_err(|text| (ErrorCode::InvalidTopicException, text))?;
+            Ok(ConfigResource::Topic(name.into()))
+        }
+        resource_type::BROKER => {
+            check(Resource::Cluster, ErrorCode::ClusterAuthorizationFailed)?;
+            decide_node(origin.node, name)
+        }
+        resource_type::GROUP => {
+            check(Resource::Group(name), ErrorCode::GroupAuthorizationFailed)?;
+            if name.is_empty() {
+                return invalid("Default group resources are not allowed.");
+            }
+            Ok(ConfigResource::Group(name.into()))
+        }
+        other => invalid(&format!("Unknown resource type {other}")),
+    }
+}
+
+/// Reads the name of a broker: the node that was asked, or nothing for all nodes.
+fn decide_node(own: NodeId, name: &str) -> Result<ConfigResource, Refusal> {
+    if name.is_empty() {
+        return Ok(ConfigResource::Broker(None));
+    }
+    match name.parse::<i32>() {
+        Ok(id) if id == own.get() => Ok(ConfigResource::Broker(Some(own))),
+        Ok(id) => {
+            let text = format!("Unexpected broker id, expected {own}, but received {id}");
+            Err((ErrorCode::InvalidRequest, text))
+        }
+        Err(_) => Err((ErrorCode::InvalidRequest, format!("Node id must be an integer, but it is: {name}"))),
+    }
+}
+
+fn read_operation(config: &AlterableConfig) -> Result<(String, AlterOperation), Refusal> {
+    let value = || config.value.as_deref().unwrap_or_default().to_owned();
+    let operation = match config.config_operation {
+        operation::SET => AlterOperation::Set(value()),
+        operation::DELETE => AlterOperation::Delete,
+        operation::APPEND => AlterOperation::Append(value()),
+        operation::SUBTRACT => AlterOperation::Subtract(value()),
+        other => return Err((ErrorCode::InvalidRequest, format!("Unknown operations type {other}"))),
+    };
+    Ok((config.name.to_string(), operation))
+}
