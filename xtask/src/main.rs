@@ -1,6 +1,7 @@
 //! The chores of this workspace, run as `cargo xtask <chore>`.
 
 mod codegen;
+mod docs;
 mod files;
 mod vectors;
 
@@ -17,6 +18,8 @@ const USAGE: &str = "usage: cargo xtask CHORE
 chores:
   codegen          writes crates/protocol/src/generated from the message schemas
   codegen --check  compares it with a fresh generation; exits 1 on a difference
+  docs             writes the generated parts of docs/protocol.md
+  docs --check     compares them with the table; exits 1 on a difference
   vectors [COUNT [SEED]]
                    makes COUNT (5) random messages of each version of each schema with Kafka's
                    own classes, and checks that the codec reads and writes the same; needs a JDK
@@ -32,6 +35,8 @@ fn main() -> ExitCode {
     let outcome = match arguments[..] {
         ["codegen"] => codegen::run(files::Mode::Write),
         ["codegen", "--check"] => codegen::run(files::Mode::Check),
+        ["docs"] => docs::run(files::Mode::Write),
+        ["docs", "--check"] => docs::run(files::Mode::Check),
         ["vectors"] => vectors::run("all", "5", None),
         ["vectors", "records"] => vectors::run("records", "5", None),
         ["vectors", "records", count] => vectors::run("records", count, None),

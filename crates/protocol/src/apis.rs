@@ -14,7 +14,8 @@ pub struct Api {
     pub announced_min: i16,
     /// The highest version that ApiVersions lists, which is also the highest served.
     pub announced_max: i16,
-    /// The lowest version served. Clients of librdkafka's age need Produce listed from 0.
+    /// The lowest version served. It is higher than the lowest listed for Produce alone, of which some
+    /// clients want to see version 0 although they never send it.
     pub served_min: i16,
     /// The first version with compact lengths and tagged fields.
     pub first_flexible: i16,

@@ -22,10 +22,12 @@ const OWN_SCHEMAS: &str = "crates/protocol/schemas";
 /// Returns all messages, ordered by name.
 pub(super) fn messages() -> Result<Vec<Message>, Failure> {
     let mut schemas = Vec::new();
+    let cache = files::root().join("target/codegen");
+    files::create_folder(&cache)?;
     for artifact in ARTIFACTS {
-        let folder = files::root().join("target/codegen/schemas").join(KAFKA_VERSION).join(artifact);
+        let folder = cache.join("schemas").join(KAFKA_VERSION).join(artifact);
         if !folder.exists() {
-            unpack(artifact, &folder)?;
+            unpack(artifact, &folder, &cache)?;
         }
         read_schemas(&folder.join("common/message"), &mut schemas)?;
     }
@@ -44,13 +46,16 @@ pub(super) fn messages() -> Result<Vec<Message>, Failure> {
     Ok(messages)
 }
 
-fn unpack(artifact: &str, folder: &Path) -> Result<(), Failure> {
+fn unpack(artifact: &str, folder: &Path, cache: &Path) -> Result<(), Failure> {
     files::run(
         Command::new("mvn")
             .args(["--batch-mode", "--quiet", "-Dstyle.color=never", UNPACK])
             .arg(format!("-Dartifact=org.apache.kafka:{artifact}:{KAFKA_VERSION}"))
             .arg("-Dmdep.unpack.includes=common/message/*.json")
-            .arg(format!("-DoutputDirectory={}", folder.display())),
+            .arg("-DoverWriteReleases=true")
+            .arg(format!("-DoutputDirectory={}", folder.display()))
+            // Without a project, Maven leaves its marks in the current folder.
+            .current_dir(cache),
     )
 }
 
