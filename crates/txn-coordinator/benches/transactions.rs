@@ -69,9 +69,9 @@ impl Bench {
         for partition in partitions {
             let partitions = std::slice::from_ref(partition);
             let request = AddPartitions { transactional_id, producer, partitions, client_version };
-            let record =
-                self.shard.decide_add_partitions(self.now, &request).expect("the producer is current");
-            self.append(&record.expect("the partition is new"));
+            let decided = self.shard.decide_add_partitions(self.now, &request);
+            let Ok(Some(record)) = decided else { unreachable!("the partition is new") };
+            self.append(&record);
         }
         let request = EndTxn { transactional_id, producer, outcome: Outcome::Commit, client_version };
         let decided = self.shard.decide_end_txn(self.now, &request, &mut self.ids);
