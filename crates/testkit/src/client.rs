@@ -147,9 +147,11 @@ impl Connection {
     /// Returns what the socket says, or that the answer is no answer.
     pub fn open_and_negotiate(address: SocketAddr) -> io::Result<Self> {
         let mut connection = Self::open(address)?;
-        let mut request = ApiVersionsRequest::default();
-        request.client_software_name = CLIENT_ID.into();
-        request.client_software_version = "1".into();
+        let request = ApiVersionsRequest {
+            client_software_name: CLIENT_ID.into(),
+            client_software_version: "1".into(),
+            ..ApiVersionsRequest::default()
+        };
         let answer = connection.call(&request, 4)?;
         connection.versions =
             answer.api_keys.iter().map(|api| (api.api_key, (api.min_version, api.max_version))).collect();
@@ -277,6 +279,9 @@ impl Connection {
 pub fn is_closed(error: &io::Error) -> bool {
     matches!(
         error.kind(),
-        io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset | io::ErrorKind::ConnectionAborted | io::ErrorKind::BrokenPipe
+        io::ErrorKind::UnexpectedEof
+            | io::ErrorKind::ConnectionReset
+            | io::ErrorKind::ConnectionAborted
+            | io::ErrorKind::BrokenPipe
     )
 }

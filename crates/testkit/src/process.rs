@@ -30,7 +30,10 @@ pub fn workspace() -> PathBuf {
 /// Returns why it could not be built.
 pub fn sharemark_binary() -> io::Result<PathBuf> {
     static BINARY: OnceLock<Result<PathBuf, String>> = OnceLock::new();
-    BINARY.get_or_init(|| build_sharemark().map_err(|error| error.to_string())).clone().map_err(io::Error::other)
+    BINARY
+        .get_or_init(|| build_sharemark().map_err(|error| error.to_string()))
+        .clone()
+        .map_err(io::Error::other)
 }
 
 fn build_sharemark() -> io::Result<PathBuf> {
@@ -174,7 +177,9 @@ impl ReadyChild {
             mpsc::RecvTimeoutError::Disconnected => io::Error::other("the process ended before it was ready"),
         })?;
         started.fields.extend(
-            line.split_whitespace().filter_map(|field| field.split_once('=')).map(|(k, v)| (k.into(), v.into())),
+            line.split_whitespace()
+                .filter_map(|field| field.split_once('='))
+                .map(|(k, v)| (k.into(), v.into())),
         );
         Ok(started)
     }

@@ -61,7 +61,8 @@ pub struct Batch {
 impl Batch {
     /// Returns a plain batch of these values, as a client sends it.
     pub fn of_values<V: Into<Bytes>>(values: impl IntoIterator<Item = V>, timestamp: i64) -> Self {
-        let records = values.into_iter().map(|value| Record { value: Some(value.into()), ..Record::default() });
+        let records =
+            values.into_iter().map(|value| Record { value: Some(value.into()), ..Record::default() });
         Self::of_records(records.collect(), timestamp)
     }
 

@@ -13,12 +13,14 @@ mod share;
 mod target;
 mod topics;
 mod txn;
+mod warm_up;
 
 pub use arguments::CommandError;
 pub use names::Names;
 pub use script::{Block, Origin, Part, Script, ScriptError};
 pub use session::{Session, is_sharemark_only};
 pub use target::{Kind, Received, Target, TcpTarget};
+pub use warm_up::warm_up;
 
 use std::fmt::Write;
 

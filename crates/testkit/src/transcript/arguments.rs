@@ -1,6 +1,6 @@
 //! The words of one command: `name word key=value ...`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::str::FromStr;
 
 /// Why a command could not be run; it fails the transcript, unlike an error code, which is output.
@@ -9,7 +9,7 @@ pub type CommandError = String;
 /// The words of a command, taken one by one; what is left over at the end is an error.
 #[derive(Clone, Debug)]
 pub(super) struct Arguments {
-    words: std::collections::VecDeque<String>,
+    words: VecDeque<String>,
     options: BTreeMap<String, String>,
 }
 
@@ -18,7 +18,7 @@ impl Arguments {
     pub(super) fn split(command: &str) -> (String, Self) {
         let mut parts = command.split_whitespace();
         let name = parts.next().unwrap_or_default().to_owned();
-        let mut arguments = Self { words: std::collections::VecDeque::new(), options: BTreeMap::new() };
+        let mut arguments = Self { words: VecDeque::new(), options: BTreeMap::new() };
         for part in parts {
             match part.split_once('=') {
                 Some((key, value)) => {
@@ -37,11 +37,6 @@ impl Arguments {
     /// Returns an error that says `what` is missing.
     pub(super) fn word(&mut self, what: &str) -> Result<String, CommandError> {
         self.words.pop_front().ok_or_else(|| format!("{what} is missing"))
-    }
-
-    /// Takes the next word, if there is one.
-    pub(super) fn word_if_any(&mut self) -> Option<String> {
-        self.words.pop_front()
     }
 
     /// Takes a word if it stands somewhere among the arguments, and returns whether it did.
@@ -97,7 +92,8 @@ impl Arguments {
 
     /// Takes a list option (`a,b,c`), if it is given.
     pub(super) fn list(&mut self, name: &str) -> Option<Vec<String>> {
-        self.option(name).map(|text| text.split(',').filter(|item| !item.is_empty()).map(str::to_owned).collect())
+        self.option(name)
+            .map(|text| text.split(',').filter(|item| !item.is_empty()).map(str::to_owned).collect())
     }
 
     /// Takes all options that are left, for commands that pass them on.

@@ -107,7 +107,10 @@ pub(super) fn join(session: &mut Session<'_>, arguments: &mut Arguments) -> Resu
 }
 
 /// `heartbeat [group=g] [member=A] [epoch=N] [topics=t,u] [rack=r] [interval]`
-pub(super) fn heartbeat(session: &mut Session<'_>, arguments: &mut Arguments) -> Result<String, CommandError> {
+pub(super) fn heartbeat(
+    session: &mut Session<'_>,
+    arguments: &mut Arguments,
+) -> Result<String, CommandError> {
     let who = group_and_member(arguments);
     let epoch = session.member(&who.0, &who.1).epoch;
     let epoch = arguments.number("epoch", epoch)?;
@@ -137,7 +140,10 @@ pub(super) fn leave(session: &mut Session<'_>, arguments: &mut Arguments) -> Res
 }
 
 /// `describe-share-group g`
-pub(super) fn describe_share_group(session: &mut Session<'_>, arguments: &mut Arguments) -> Result<String, CommandError> {
+pub(super) fn describe_share_group(
+    session: &mut Session<'_>,
+    arguments: &mut Arguments,
+) -> Result<String, CommandError> {
     let group = arguments.word("group")?;
     let request = ShareGroupDescribeRequest {
         group_ids: vec![session.names.wire(&group)],
@@ -185,7 +191,10 @@ pub(super) fn describe_share_group(session: &mut Session<'_>, arguments: &mut Ar
 }
 
 /// `list-groups [types=share] [states=Stable]`: those of this run.
-pub(super) fn list_groups(session: &mut Session<'_>, arguments: &mut Arguments) -> Result<String, CommandError> {
+pub(super) fn list_groups(
+    session: &mut Session<'_>,
+    arguments: &mut Arguments,
+) -> Result<String, CommandError> {
     let filter = |list: Option<Vec<String>>| list.unwrap_or_default().into_iter().map(Into::into).collect();
     let request = ListGroupsRequest {
         states_filter: filter(arguments.list("states")),
@@ -198,7 +207,10 @@ pub(super) fn list_groups(session: &mut Session<'_>, arguments: &mut Arguments) 
         .filter(|group| session.names.is_ours(&group.group_id))
         .map(|group| {
             let name = session.names.shown(&group.group_id);
-            format!("{name} type={} state={} protocol={}\n", &*group.group_type, &*group.group_state, &*group.protocol_type)
+            format!(
+                "{name} type={} state={} protocol={}\n",
+                &*group.group_type, &*group.group_state, &*group.protocol_type
+            )
         })
         .collect();
     lines.sort();
@@ -206,13 +218,14 @@ pub(super) fn list_groups(session: &mut Session<'_>, arguments: &mut Arguments) 
 }
 
 /// `describe-share-offsets [group=g] [t-0 ...] [version=1]`
-pub(super) fn describe_share_offsets(session: &mut Session<'_>, arguments: &mut Arguments) -> Result<String, CommandError> {
+pub(super) fn describe_share_offsets(
+    session: &mut Session<'_>,
+    arguments: &mut Arguments,
+) -> Result<String, CommandError> {
     session.settle();
     let group = arguments.text("group", "g");
-    let mut request_group = DescribeShareGroupOffsetsRequestGroup {
-        group_id: session.names.wire(&group),
-        topics: None,
-    };
+    let mut request_group =
+        DescribeShareGroupOffsetsRequestGroup { group_id: session.names.wire(&group), topics: None };
     for word in arguments.words_until("") {
         let (topic, partition) = topic_partition(&word)?;
         request_group.topics.get_or_insert_default().push(DescribeShareGroupOffsetsRequestTopic {
@@ -242,7 +255,10 @@ pub(super) fn describe_share_offsets(session: &mut Session<'_>, arguments: &mut 
 }
 
 /// `alter-share-offsets [group=g] t-0 to=3`
-pub(super) fn alter_share_offsets(session: &mut Session<'_>, arguments: &mut Arguments) -> Result<String, CommandError> {
+pub(super) fn alter_share_offsets(
+    session: &mut Session<'_>,
+    arguments: &mut Arguments,
+) -> Result<String, CommandError> {
     let group = arguments.text("group", "g");
     let (topic, partition) = topic_partition(&arguments.word("partition")?)?;
     let request = AlterShareGroupOffsetsRequest {
@@ -265,31 +281,36 @@ pub(super) fn alter_share_offsets(session: &mut Session<'_>, arguments: &mut Arg
 }
 
 /// `delete-groups g h ...`
-pub(super) fn delete_groups(session: &mut Session<'_>, arguments: &mut Arguments) -> Result<String, CommandError> {
+pub(super) fn delete_groups(
+    session: &mut Session<'_>,
+    arguments: &mut Arguments,
+) -> Result<String, CommandError> {
     let groups = arguments.words_until("");
-    let request = DeleteGroupsRequest {
-        groups_names: groups.iter().map(|group| session.names.wire(group)).collect(),
-        ..DeleteGroupsRequest::default()
-    };
+    let request =
+        DeleteGroupsRequest { groups_names: groups.iter().map(|group| session.names.wire(group)).collect() };
     let answer = session.call(&request, 2)?;
-    let lines: Vec<String> = answer
+    let mut lines: Vec<String> = answer
         .results
         .iter()
         .map(|result| format!("{} {}\n", session.names.shown(&result.group_id), error(result.error_code)))
         .collect();
+    lines.sort();
     Ok(lines.concat())
 }
 
 /// `find-coordinator KEY type=group|txn|share|N [version=6]`
-pub(super) fn find_coordinator(session: &mut Session<'_>, arguments: &mut Arguments) -> Result<String, CommandError> {
+pub(super) fn find_coordinator(
+    session: &mut Session<'_>,
+    arguments: &mut Arguments,
+) -> Result<String, CommandError> {
     let key = arguments.word("key")?;
-    let mut request = FindCoordinatorRequest::default();
-    request.key_type = match arguments.text("type", "group").as_str() {
+    let key_type = match arguments.text("type", "group").as_str() {
         "group" => 0,
         "txn" => 1,
         "share" => 2,
         other => other.parse().map_err(|_| format!("type={other} is no coordinator type"))?,
     };
+    let mut request = FindCoordinatorRequest { key_type, ..FindCoordinatorRequest::default() };
     let version: i16 = arguments.number("version", 6)?;
     if version < 4 {
         request.key = key.into();

@@ -30,7 +30,10 @@ const METADATA_VERSION: i16 = 9;
 /// Reads a whole topic, partition by partition, uncommitted.
 fn read_topic(session: &mut Session<'_>, topic: &str) -> Result<Vec<Batch>, CommandError> {
     let request = MetadataRequest {
-        topics: Some(vec![MetadataRequestTopic { name: Some(topic.to_owned().into()), ..MetadataRequestTopic::default() }]),
+        topics: Some(vec![MetadataRequestTopic {
+            name: Some(topic.to_owned().into()),
+            ..MetadataRequestTopic::default()
+        }]),
         ..MetadataRequest::default()
     };
     let answer = session.call(&request, METADATA_VERSION)?;
@@ -66,7 +69,11 @@ fn read_from(
         replica_id: -1,
         max_bytes: 4 << 20,
         session_epoch: -1,
-        topics: vec![FetchTopic { topic: topic.to_owned().into(), partitions: vec![partition], ..FetchTopic::default() }],
+        topics: vec![FetchTopic {
+            topic: topic.to_owned().into(),
+            partitions: vec![partition],
+            ..FetchTopic::default()
+        }],
         ..FetchRequest::default()
     };
     let answer = session.call(&request, FETCH_VERSION)?;
@@ -90,7 +97,10 @@ fn unseen(session: &mut Session<'_>, what: String, lines: Vec<String>) -> String
 }
 
 /// `share-log [group=g]`: what `__share_group_state` got for the group since the last look.
-pub(super) fn share_log(session: &mut Session<'_>, arguments: &mut Arguments) -> Result<String, CommandError> {
+pub(super) fn share_log(
+    session: &mut Session<'_>,
+    arguments: &mut Arguments,
+) -> Result<String, CommandError> {
     let group = arguments.text("group", "g");
     session.settle(); // Lapsed locks are written without anybody waiting.
     let mut lines = Vec::new();
@@ -116,7 +126,8 @@ fn share_record(
     value: Option<&Bytes>,
 ) -> Result<Option<String>, CommandError> {
     let group = session.names.wire(group);
-    let bad = |error: sharemark_protocol::DecodeError| format!("a bad record of {SHARE_GROUP_STATE}: {error}");
+    let bad =
+        |error: sharemark_protocol::DecodeError| format!("a bad record of {SHARE_GROUP_STATE}: {error}");
     let Some(key) = key else { return Ok(None) };
     if key.starts_with(&[0, 0]) {
         let key = ShareSnapshotKey::from_key_bytes(key).map_err(bad)?;
@@ -181,7 +192,8 @@ fn update_batch(batch: &share_update_value::StateBatch) -> String {
 pub(super) fn txn_log(session: &mut Session<'_>, arguments: &mut Arguments) -> Result<String, CommandError> {
     let id = arguments.word("transactional id")?;
     let wire_id = session.names.wire(&id);
-    let bad = |error: sharemark_protocol::DecodeError| format!("a bad record of {TRANSACTION_STATE}: {error}");
+    let bad =
+        |error: sharemark_protocol::DecodeError| format!("a bad record of {TRANSACTION_STATE}: {error}");
     let mut lines = Vec::new();
     for batch in read_topic(session, TRANSACTION_STATE)? {
         for record in &batch.records {
@@ -241,7 +253,10 @@ fn transaction_record(session: &mut Session<'_>, version: i16, value: &Transacti
 }
 
 /// `read-share-state [group=g] t-0 [leader-epoch=0]`: the request by which a leader reads its state.
-pub(super) fn read_share_state(session: &mut Session<'_>, arguments: &mut Arguments) -> Result<String, CommandError> {
+pub(super) fn read_share_state(
+    session: &mut Session<'_>,
+    arguments: &mut Arguments,
+) -> Result<String, CommandError> {
     let group = arguments.text("group", "g");
     let word = arguments.word("partition")?;
     let (topic_id, _, partition) = session.partition(&word)?;
@@ -252,13 +267,21 @@ pub(super) fn read_share_state(session: &mut Session<'_>, arguments: &mut Argume
         topics: vec![read::ReadStateData { topic_id, partitions: vec![partition] }],
     };
     let answer = session.call(&request, 0)?;
-    let result =
-        answer.results.first().and_then(|topic| topic.partitions.first()).ok_or("no partition in the answer")?;
+    let result = answer
+        .results
+        .first()
+        .and_then(|topic| topic.partitions.first())
+        .ok_or("no partition in the answer")?;
     let mut output = format!("{word} {}", error(result.error_code));
     if result.error_code == 0 {
         let _ = write!(output, " start={}", result.start_offset);
         for batch in &result.state_batches {
-            output += &batch_text(batch.first_offset, batch.last_offset, batch.delivery_state, batch.delivery_count);
+            output += &batch_text(
+                batch.first_offset,
+                batch.last_offset,
+                batch.delivery_state,
+                batch.delivery_count,
+            );
         }
     }
     Ok(output + "\n")

@@ -3,8 +3,8 @@
 use std::fmt::Write;
 
 use bytes::Bytes;
-use sharemark_protocol::Records;
 use sharemark_protocol::messages as m;
+use sharemark_protocol::{Records, StrBytes};
 
 use m::delete_records_request::{DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic};
 use m::fetch_request::{FetchPartition, FetchRequest, FetchTopic};
@@ -25,32 +25,25 @@ pub(super) fn produce(session: &mut Session<'_>, arguments: &mut Arguments) -> R
     let (topic_id, topic, partition) = session.partition(&arguments.word("partition")?)?;
     let batch_count = arguments.number("batches", 1)?;
     let mut batch = Batch::of_records(records(arguments)?, session.names.time(arguments.number("time", 0)?));
-    let mut request = ProduceRequest::default();
-    request.acks = arguments.number("acks", -1)?;
-    request.timeout_ms = TIMEOUT_MS;
     let version: i16 = arguments.number("version", 13)?;
-    let plain = arguments.flag("plain");
-    let producer_name = arguments.option("producer");
-    if let Some(name) = &producer_name {
-        let producer = session.producer(name)?.clone();
-        batch.producer_id = producer.id;
-        batch.producer_epoch = arguments.number("epoch", producer.epoch)?;
-        batch.transactional = producer.transactional_id.is_some() && !plain;
-        let next = producer.sequences.get(&(topic.clone(), partition)).copied().unwrap_or(0);
-        batch.base_sequence = arguments.number("sequence", next)?;
-        let transactional_id = arguments.option("txn").or(producer.transactional_id);
-        request.transactional_id = transactional_id.filter(|_| !plain).map(|id| session.names.wire(&id));
+    let mut request = ProduceRequest {
+        acks: arguments.number("acks", -1)?,
+        timeout_ms: TIMEOUT_MS,
+        ..ProduceRequest::default()
+    };
+    let producer = arguments.option("producer");
+    if let Some(producer) = &producer {
+        request.transactional_id =
+            sign(session, arguments, producer, &(topic.clone(), partition), &mut batch)?;
     }
     let mut output = format!("{topic}-{partition}");
     let mut last_error = None;
     for _ in 0..batch_count {
+        let records = Some(Records::from(batch.encode()));
         request.topic_data = vec![TopicProduceData {
             name: session.names.wire(&topic),
             topic_id,
-            partition_data: vec![PartitionProduceData {
-                index: partition,
-                records: Some(Records::from(batch.encode())),
-            }],
+            partition_data: vec![PartitionProduceData { index: partition, records }],
         }];
         let answer = session.call(&request, version)?;
         let result = answer
@@ -61,24 +54,39 @@ pub(super) fn produce(session: &mut Session<'_>, arguments: &mut Arguments) -> R
         if last_error != Some(result.error_code) {
             let _ = write!(output, " {}", error(result.error_code));
             last_error = Some(result.error_code);
-            if result.error_code == 0 {
-                output.push_str(" base_offset=");
-            }
+            output.push_str(if result.error_code == 0 { " base_offset=" } else { "" });
         } else if result.error_code == 0 {
             output.push(',');
         }
-        if result.error_code == 0 {
-            let _ = write!(output, "{}", result.base_offset);
+        if result.error_code != 0 {
+            continue;
+        }
+        let _ = write!(output, "{}", result.base_offset);
+        if let Some(name) = &producer {
             batch.base_sequence += batch.last_offset_delta + 1;
-            if let Some(name) = &producer_name {
-                let sequences = &mut session.producer(name)?.sequences;
-                sequences.insert((topic.clone(), partition), batch.base_sequence);
-            } else {
-                batch.base_sequence = -1;
-            }
+            session.producer(name)?.sequences.insert((topic.clone(), partition), batch.base_sequence);
         }
     }
     Ok(output + "\n")
+}
+
+/// Puts a producer's id, epoch and sequence into a batch, and returns the transactional id for the request.
+fn sign(
+    session: &mut Session<'_>,
+    arguments: &mut Arguments,
+    name: &str,
+    partition: &(String, i32),
+    batch: &mut Batch,
+) -> Result<Option<StrBytes>, CommandError> {
+    let producer = session.producer(name)?.clone();
+    let plain = arguments.flag("plain");
+    batch.producer_id = producer.id;
+    batch.producer_epoch = arguments.number("epoch", producer.epoch)?;
+    batch.transactional = producer.transactional_id.is_some() && !plain;
+    batch.base_sequence =
+        arguments.number("sequence", producer.sequences.get(partition).copied().unwrap_or(0))?;
+    let transactional_id = arguments.option("txn").or(producer.transactional_id);
+    Ok(transactional_id.filter(|_| !plain).map(|id| session.names.wire(&id)))
 }
 
 fn records(arguments: &mut Arguments) -> Result<Vec<Record>, CommandError> {
@@ -125,24 +133,23 @@ fn isolation_level(arguments: &mut Arguments) -> Result<i8, CommandError> {
 /// `fetch t-0 [offset=0] [isolation=uncommitted] [wait=0] [min-bytes=1] [max-bytes=N] [version=18]`
 pub(super) fn fetch(session: &mut Session<'_>, arguments: &mut Arguments) -> Result<String, CommandError> {
     let (topic_id, topic, partition) = session.partition(&arguments.word("partition")?)?;
-    let mut request = FetchRequest::default();
-    request.replica_id = -1;
-    request.isolation_level = isolation_level(arguments)?;
-    request.max_wait_ms = arguments.number("wait", 0)?;
-    request.min_bytes = arguments.number("min-bytes", 1)?;
-    request.max_bytes = 50 << 20;
-    request.session_epoch = -1;
-    request.topics = vec![FetchTopic {
-        topic: session.names.wire(&topic),
-        topic_id,
-        partitions: vec![FetchPartition {
-            partition,
-            current_leader_epoch: arguments.number("leader-epoch", -1)?,
-            fetch_offset: arguments.number("offset", 0)?,
-            partition_max_bytes: arguments.number("max-bytes", 1 << 20)?,
-            ..FetchPartition::default()
-        }],
-    }];
+    let fetched = FetchPartition {
+        partition,
+        current_leader_epoch: arguments.number("leader-epoch", -1)?,
+        fetch_offset: arguments.number("offset", 0)?,
+        partition_max_bytes: arguments.number("max-bytes", 1 << 20)?,
+        ..FetchPartition::default()
+    };
+    let request = FetchRequest {
+        replica_id: -1,
+        isolation_level: isolation_level(arguments)?,
+        max_wait_ms: arguments.number("wait", 0)?,
+        min_bytes: arguments.number("min-bytes", 1)?,
+        max_bytes: 50 << 20,
+        session_epoch: -1,
+        topics: vec![FetchTopic { topic: session.names.wire(&topic), topic_id, partitions: vec![fetched] }],
+        ..FetchRequest::default()
+    };
     let answer = session.call(&request, arguments.number("version", 18)?)?;
     if answer.error_code != 0 {
         return Ok(format!("{}\n", error(answer.error_code)));
@@ -208,7 +215,10 @@ fn show_batch(session: &mut Session<'_>, batch: &Batch) -> String {
 }
 
 /// `list-offsets t-0 [at=latest|earliest|max-timestamp|earliest-local|@MS] [isolation=uncommitted] [version=11]`
-pub(super) fn list_offsets(session: &mut Session<'_>, arguments: &mut Arguments) -> Result<String, CommandError> {
+pub(super) fn list_offsets(
+    session: &mut Session<'_>,
+    arguments: &mut Arguments,
+) -> Result<String, CommandError> {
     let word = arguments.word("partition")?;
     let (topic, partition) = topic_partition(&word)?;
     let at = arguments.text("at", "latest");
@@ -223,21 +233,23 @@ pub(super) fn list_offsets(session: &mut Session<'_>, arguments: &mut Arguments)
             session.names.time(ms.ok_or_else(|| format!("at={other} is no time, such as @1500"))?)
         }
     };
-    let mut request = ListOffsetsRequest::default();
-    request.replica_id = -1;
-    request.isolation_level = isolation_level(arguments)?;
-    request.timeout_ms = TIMEOUT_MS;
-    request.topics = vec![ListOffsetsTopic {
-        name: session.names.wire(&topic),
-        partitions: vec![ListOffsetsPartition {
-            partition_index: partition,
-            current_leader_epoch: arguments.number("leader-epoch", -1)?,
-            timestamp,
-        }],
-    }];
+    let asked = ListOffsetsPartition {
+        partition_index: partition,
+        current_leader_epoch: arguments.number("leader-epoch", -1)?,
+        timestamp,
+    };
+    let request = ListOffsetsRequest {
+        replica_id: -1,
+        isolation_level: isolation_level(arguments)?,
+        timeout_ms: TIMEOUT_MS,
+        topics: vec![ListOffsetsTopic { name: session.names.wire(&topic), partitions: vec![asked] }],
+    };
     let answer = session.call(&request, arguments.number("version", 11)?)?;
-    let result =
-        answer.topics.first().and_then(|topic| topic.partitions.first()).ok_or("no partition in the answer")?;
+    let result = answer
+        .topics
+        .first()
+        .and_then(|topic| topic.partitions.first())
+        .ok_or("no partition in the answer")?;
     let mut output = format!("{word} {}", error(result.error_code));
     if result.error_code == 0 {
         let time = session.names.shown_time(result.timestamp);
@@ -247,7 +259,10 @@ pub(super) fn list_offsets(session: &mut Session<'_>, arguments: &mut Arguments)
 }
 
 /// `delete-records t-0 before=7`
-pub(super) fn delete_records(session: &mut Session<'_>, arguments: &mut Arguments) -> Result<String, CommandError> {
+pub(super) fn delete_records(
+    session: &mut Session<'_>,
+    arguments: &mut Arguments,
+) -> Result<String, CommandError> {
     let word = arguments.word("partition")?;
     let (topic, partition) = topic_partition(&word)?;
     let request = DeleteRecordsRequest {
@@ -261,7 +276,10 @@ pub(super) fn delete_records(session: &mut Session<'_>, arguments: &mut Argument
         timeout_ms: TIMEOUT_MS,
     };
     let answer = session.call(&request, 2)?;
-    let result =
-        answer.topics.first().and_then(|topic| topic.partitions.first()).ok_or("no partition in the answer")?;
+    let result = answer
+        .topics
+        .first()
+        .and_then(|topic| topic.partitions.first())
+        .ok_or("no partition in the answer")?;
     Ok(format!("{word} {} log_start={}\n", error(result.error_code), result.low_watermark))
 }

@@ -76,9 +76,16 @@ impl Names {
         self.base_ms + after_start_ms
     }
 
-    /// Returns how a time of the wire is printed: `@` and the milliseconds since the start.
+    /// Returns how a time of the wire is printed: `@` and the milliseconds since the start. Transcripts write
+    /// no times after it, so that a later one is the broker's own.
     pub fn shown_time(&self, time_ms: i64) -> String {
-        if time_ms < 0 { time_ms.to_string() } else { format!("@{}", time_ms - self.base_ms) }
+        if time_ms < 0 {
+            time_ms.to_string()
+        } else if self.base_ms < time_ms {
+            "@later".into()
+        } else {
+            format!("@{}", time_ms - self.base_ms)
+        }
     }
 }
 

@@ -22,6 +22,7 @@ use std::fmt;
 const RULE: &str = "----";
 const SHAREMARK_RULE: &str = "---- sharemark: ";
 const RECORDED: &str = "# recorded from ";
+const NOT_BUILT: &str = "# not built: ";
 
 /// The classes that a difference may stand in.
 const CLASSES: [&str; 3] = ["Kafka is only slow", "test-broker default", "not built"];
@@ -104,7 +105,10 @@ impl Script {
                     break;
                 }
                 if line.is_empty() || line.starts_with('#') {
-                    return Err(ScriptError(number, "a blank line or a comment between a command and its output"));
+                    return Err(ScriptError(
+                        number,
+                        "a blank line or a comment between a command and its output",
+                    ));
                 }
                 block.commands.push((number, line.to_owned()));
             }
@@ -126,6 +130,14 @@ impl Script {
             parts.push(Part::Block(block));
         }
         Ok(Self { origin, parts })
+    }
+
+    /// Returns what Sharemark lacks for this transcript, as its line `# not built: ...` says.
+    pub fn not_built(&self) -> Option<&str> {
+        self.parts.iter().find_map(|part| match part {
+            Part::Text(text) => text.lines().find_map(|line| line.strip_prefix(NOT_BUILT)),
+            Part::Block(_) => None,
+        })
     }
 
     /// Returns all blocks in order.

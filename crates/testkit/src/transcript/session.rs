@@ -3,12 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use sharemark_protocol::messages as m;
 use sharemark_protocol::TopicId;
-
-use m::find_coordinator_request::FindCoordinatorRequest;
-use m::init_producer_id_request::InitProducerIdRequest;
-use m::share_group_heartbeat_request::ShareGroupHeartbeatRequest;
 
 use super::arguments::{Arguments, CommandError, topic_partition};
 use super::names::Names;
@@ -50,13 +45,11 @@ pub struct Member {
 
 /// A request whose answer has not been read.
 #[derive(Clone, Debug)]
-pub struct Pending {
-    /// The version it was sent in.
-    pub version: i16,
-    /// The correlation id.
-    pub correlation_id: i32,
+struct Pending {
+    version: i16,
+    correlation_id: i32,
     /// When it was sent, by the target's time.
-    pub sent_ms: u64,
+    sent_ms: u64,
 }
 
 #[derive(Debug, Default)]
@@ -312,43 +305,6 @@ impl<'a> Session<'a> {
         let (topic, partition) = topic_partition(word)?;
         let id = self.names.topic_id(&topic).unwrap_or_else(|| TopicId::from_bytes([0x7e; 16]));
         Ok((id, topic, partition))
-    }
-
-    /// Makes the coordinators of a fresh Kafka ready; without effect on Sharemark, which is born ready.
-    ///
-    /// # Errors
-    ///
-    /// If they never become ready.
-    pub fn warm_up(&mut self) -> Result<(), CommandError> {
-        if !self.is_kafka() {
-            return Ok(());
-        }
-        for (kind, key) in [(0, "warm"), (1, "warm"), (2, "warm:AAAAAAAAAAAAAAAAAAAAAQ:0")] {
-            let request = FindCoordinatorRequest {
-                key_type: kind,
-                coordinator_keys: vec![key.into()],
-                ..FindCoordinatorRequest::default()
-            };
-            self.settle_until("coordinators", |session| {
-                let answer = session.call(&request, 6)?;
-                Ok(answer.coordinators.iter().all(|coordinator| coordinator.error_code == 0))
-            })?;
-        }
-        let heartbeat = ShareGroupHeartbeatRequest {
-            group_id: "warm".into(),
-            member_id: "warm".into(),
-            member_epoch: -1,
-            ..ShareGroupHeartbeatRequest::default()
-        };
-        self.settle_until("group coordinator", |session| {
-            Ok(!matches!(session.call(&heartbeat, 1)?.error_code, 14..=16))
-        })?;
-        let init = InitProducerIdRequest {
-            transactional_id: Some("warm".into()),
-            transaction_timeout_ms: 60_000,
-            ..InitProducerIdRequest::default()
-        };
-        self.settle_until("transaction coordinator", |session| Ok(session.call(&init, 5)?.error_code == 0))
     }
 }
 

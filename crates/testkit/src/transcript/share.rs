@@ -33,7 +33,8 @@ pub(super) fn acknowledgements(words: &[String]) -> Result<Vec<PartitionAcks>, C
         if word.starts_with(|first: char| first.is_ascii_digit()) {
             let (first, last) = offset_range(word)?;
             let types = types.clone().ok_or_else(|| format!("`{word}` comes before any type"))?;
-            let (_, ranges) = partitions.last_mut().ok_or_else(|| format!("`{word}` comes before any partition"))?;
+            let (_, ranges) =
+                partitions.last_mut().ok_or_else(|| format!("`{word}` comes before any partition"))?;
             ranges.push((first, last, types));
         } else if let Some(known) = acknowledge_types(word) {
             types = Some(known?);
@@ -65,19 +66,23 @@ fn acknowledge_types(word: &str) -> Option<Result<Vec<i8>, CommandError>> {
 }
 
 /// `share-fetch [group=g] [member=A] [epoch=N] [t-0 ...] [forget=t-0] [max-records=500] [batch-size=500]
-/// [max-bytes=N] [min-bytes=1] [mode=0] [wait=500] [renew] [lock] [version=2] [async] [ack ACKS]`
-pub(super) fn share_fetch(session: &mut Session<'_>, arguments: &mut Arguments) -> Result<String, CommandError> {
+/// [max-bytes=N] [min-bytes=1] [mode=0] [wait=500] [renewing] [lock] [version=2] [async] [ack ACKS]`
+pub(super) fn share_fetch(
+    session: &mut Session<'_>,
+    arguments: &mut Arguments,
+) -> Result<String, CommandError> {
     let (group, member) = group_and_member(arguments);
     let link = Session::link_name(arguments, &member);
     let known = session.member(&group, &member).clone();
     let epoch = arguments.number("epoch", known.session_epoch)?;
-    let renew = arguments.flag("renew");
+    let renew = arguments.flag("renewing");
     let in_background = arguments.flag("async");
     let lock = arguments.flag("lock");
     let mut partitions: Vec<PartitionAcks> =
         arguments.words_until("ack").into_iter().map(|word| (word, Vec::new())).collect();
     if epoch == 0 && partitions.is_empty() {
-        partitions = known.assigned.iter().map(|(topic, index)| (format!("{topic}-{index}"), Vec::new())).collect();
+        partitions =
+            known.assigned.iter().map(|(topic, index)| (format!("{topic}-{index}"), Vec::new())).collect();
     }
     partitions.extend(acknowledgements(&arguments.words_until(""))?);
     let mut request = ShareFetchRequest {
@@ -107,7 +112,7 @@ pub(super) fn share_fetch(session: &mut Session<'_>, arguments: &mut Arguments) 
         return Ok(String::new());
     }
     let answer = session.call_on(&link, &request, version)?;
-    Ok(show_fetch(session, &group, &member, lock, &answer)?)
+    show_fetch(session, &group, &member, lock, &answer)
 }
 
 fn nullable(text: &str) -> Option<&str> {
@@ -213,13 +218,17 @@ fn records_of(records: &Records) -> bytes::Bytes {
 /// `await [group=g] [member=A] [from=MS] [to=MS]`: the answer of an earlier `share-fetch ... async`.
 ///
 /// With `from` and `to`, prints whether it came between those times after it was asked for.
-pub(super) fn await_answer(session: &mut Session<'_>, arguments: &mut Arguments) -> Result<String, CommandError> {
+pub(super) fn await_answer(
+    session: &mut Session<'_>,
+    arguments: &mut Arguments,
+) -> Result<String, CommandError> {
     let (group, member) = group_and_member(arguments);
     let link = Session::link_name(arguments, &member);
     let from = arguments.number("from", 0)?;
     let to: Option<u64> = arguments.number_if_given("to")?;
-    let (answer, sent_ms) =
-        session.receive_on::<ShareFetchRequest>(&link, AWAIT_MAX)?.ok_or("no answer to the waiting share-fetch")?;
+    let (answer, sent_ms) = session
+        .receive_on::<ShareFetchRequest>(&link, AWAIT_MAX)?
+        .ok_or("no answer to the waiting share-fetch")?;
     let after = session.elapsed_ms().saturating_sub(sent_ms);
     let mut output = show_fetch(session, &group, &member, false, &answer)?;
     if let Some(to) = to {
@@ -229,8 +238,11 @@ pub(super) fn await_answer(session: &mut Session<'_>, arguments: &mut Arguments)
     Ok(output)
 }
 
-/// `share-acknowledge [group=g] [member=A] [epoch=N] [renew] [lock] [version=2] ACKS`
-pub(super) fn share_acknowledge(session: &mut Session<'_>, arguments: &mut Arguments) -> Result<String, CommandError> {
+/// `share-acknowledge [group=g] [member=A] [epoch=N] [renewing] [lock] [version=2] ACKS`
+pub(super) fn share_acknowledge(
+    session: &mut Session<'_>,
+    arguments: &mut Arguments,
+) -> Result<String, CommandError> {
     let (group, member) = group_and_member(arguments);
     let link = Session::link_name(arguments, &member);
     let epoch = session.member(&group, &member).session_epoch;
@@ -240,7 +252,7 @@ pub(super) fn share_acknowledge(session: &mut Session<'_>, arguments: &mut Argum
         group_id: nullable(&group).map(|group| session.names.wire(group)),
         member_id: nullable(&member).map(Into::into),
         share_session_epoch: epoch,
-        is_renew_ack: arguments.flag("renew"),
+        is_renew_ack: arguments.flag("renewing"),
         topics: Vec::new(),
     };
     for (word, ranges) in acknowledgements(&arguments.words_until(""))? {
@@ -256,7 +268,9 @@ pub(super) fn share_acknowledge(session: &mut Session<'_>, arguments: &mut Argum
         let partition = acknowledge::AcknowledgePartition { partition_index, acknowledgement_batches };
         match request.topics.iter_mut().find(|topic| topic.topic_id == topic_id) {
             Some(topic) => topic.partitions.push(partition),
-            None => request.topics.push(acknowledge::AcknowledgeTopic { topic_id, partitions: vec![partition] }),
+            None => {
+                request.topics.push(acknowledge::AcknowledgeTopic { topic_id, partitions: vec![partition] })
+            }
         }
     }
     session.member(&group, &member).session_epoch = epoch;

@@ -81,7 +81,10 @@ impl TcpTarget {
     }
 
     fn connection(&mut self, index: usize) -> Result<&mut (TcpStream, BytesMut), CommandError> {
-        self.connections.get_mut(index).and_then(Option::as_mut).ok_or_else(|| "that connection is closed".into())
+        self.connections
+            .get_mut(index)
+            .and_then(Option::as_mut)
+            .ok_or_else(|| "that connection is closed".into())
     }
 }
 

@@ -29,37 +29,56 @@ const APPEND: i8 = 2;
 const SUBTRACT: i8 = 3;
 
 /// `create-topic t [partitions=1] [replicas=1] [validate-only] [config=value ...]`
-pub(super) fn create_topic(session: &mut Session<'_>, arguments: &mut Arguments) -> Result<String, CommandError> {
+pub(super) fn create_topic(
+    session: &mut Session<'_>,
+    arguments: &mut Arguments,
+) -> Result<String, CommandError> {
     let name = arguments.word("topic")?;
-    let mut topic = CreatableTopic::default();
-    topic.name = session.names.wire(&name);
-    topic.num_partitions = arguments.number("partitions", 1)?;
-    topic.replication_factor = arguments.number("replicas", 1)?;
-    let mut request = CreateTopicsRequest::default();
-    request.validate_only = arguments.flag("validate-only");
-    request.timeout_ms = TIMEOUT_MS;
+    let validate_only = arguments.flag("validate-only");
     let version = arguments.number("version", 7)?;
-    topic.configs = arguments
-        .rest()
-        .into_iter()
-        .map(|(name, value)| CreatableTopicConfig { name: name.into(), value: Some(value.into()) })
-        .collect();
-    request.topics = vec![topic];
+    let topic = CreatableTopic {
+        name: session.names.wire(&name),
+        num_partitions: arguments.number("partitions", 1)?,
+        replication_factor: arguments.number("replicas", 1)?,
+        configs: arguments
+            .rest()
+            .into_iter()
+            .map(|(name, value)| CreatableTopicConfig { name: name.into(), value: Some(value.into()) })
+            .collect(),
+        ..CreatableTopic::default()
+    };
+    let request = CreateTopicsRequest { topics: vec![topic], timeout_ms: TIMEOUT_MS, validate_only };
     let answer = session.call(&request, version)?;
     let result = answer.topics.first().ok_or("no topic in the answer")?;
-    if result.error_code == 0 && !request.validate_only {
+    if result.error_code == 0 && !validate_only {
         session.names.learn_topic(result.topic_id, &result.name);
-        session.settle_until("the topic has leaders", |session| {
-            let answer = topic_metadata(session, &[&name], 12)?;
-            let topic = answer.topics.first().ok_or("no topic in the answer")?;
-            Ok(topic.error_code == 0 && topic.partitions.iter().all(|partition| partition.error_code == 0))
-        })?;
+        settle_topic(session, &name)?;
     }
     Ok(format!("{}\n", error(result.error_code)))
 }
 
+/// Waits until all partitions of a new topic have leaders that know it.
+fn settle_topic(session: &mut Session<'_>, name: &str) -> Result<(), CommandError> {
+    session.settle_until("the topic has leaders", |session| {
+        let answer = topic_metadata(session, &[name], 12)?;
+        let topic = answer.topics.first().ok_or("no topic in the answer")?;
+        if topic.error_code != 0 || topic.partitions.iter().any(|partition| partition.error_code != 0) {
+            return Ok(false);
+        }
+        for index in 0..topic.partitions.len() {
+            if !session.run(&format!("list-offsets {name}-{index}"))?.contains(" NONE ") {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    })
+}
+
 /// `delete-topic t`
-pub(super) fn delete_topic(session: &mut Session<'_>, arguments: &mut Arguments) -> Result<String, CommandError> {
+pub(super) fn delete_topic(
+    session: &mut Session<'_>,
+    arguments: &mut Arguments,
+) -> Result<String, CommandError> {
     let name = arguments.word("topic")?;
     let state = DeleteTopicState { name: Some(session.names.wire(&name)), ..DeleteTopicState::default() };
     let request =
@@ -71,15 +90,21 @@ pub(super) fn delete_topic(session: &mut Session<'_>, arguments: &mut Arguments)
 }
 
 /// `create-partitions t total=3`
-pub(super) fn create_partitions(session: &mut Session<'_>, arguments: &mut Arguments) -> Result<String, CommandError> {
+pub(super) fn create_partitions(
+    session: &mut Session<'_>,
+    arguments: &mut Arguments,
+) -> Result<String, CommandError> {
     let name = arguments.word("topic")?;
     let topic = CreatePartitionsTopic {
         name: session.names.wire(&name),
         count: arguments.number("total", 1)?,
-        ..CreatePartitionsTopic::default()
+        assignments: None,
     };
-    let request =
-        CreatePartitionsRequest { topics: vec![topic], timeout_ms: TIMEOUT_MS, ..CreatePartitionsRequest::default() };
+    let request = CreatePartitionsRequest {
+        topics: vec![topic],
+        timeout_ms: TIMEOUT_MS,
+        ..CreatePartitionsRequest::default()
+    };
     let answer = session.call(&request, 3)?;
     session.settle();
     let result = answer.results.first().ok_or("no topic in the answer")?;
@@ -91,17 +116,18 @@ fn topic_metadata(
     names: &[&str],
     version: i16,
 ) -> Result<m::metadata_response::MetadataResponse, CommandError> {
-    let mut request = MetadataRequest::default();
-    request.allow_auto_topic_creation = false;
-    request.topics = Some(
-        names
-            .iter()
-            .map(|name| MetadataRequestTopic {
-                name: Some(session.names.wire(name)),
-                ..MetadataRequestTopic::default()
-            })
-            .collect(),
-    );
+    let topics = names
+        .iter()
+        .map(|name| MetadataRequestTopic {
+            name: Some(session.names.wire(name)),
+            ..MetadataRequestTopic::default()
+        })
+        .collect();
+    let request = MetadataRequest {
+        topics: Some(topics),
+        allow_auto_topic_creation: false,
+        ..MetadataRequest::default()
+    };
     session.call(&request, version)
 }
 
@@ -133,7 +159,10 @@ fn resource_type(word: &str) -> Result<i8, CommandError> {
 }
 
 /// `alter-configs topic|group|broker NAME [set config=value ...] [delete=a,b] [append=a:x] [subtract=a:x]`
-pub(super) fn alter_configs(session: &mut Session<'_>, arguments: &mut Arguments) -> Result<String, CommandError> {
+pub(super) fn alter_configs(
+    session: &mut Session<'_>,
+    arguments: &mut Arguments,
+) -> Result<String, CommandError> {
     let kind = resource_type(&arguments.word("resource type")?)?;
     let name = arguments.word("resource name")?;
     let mut configs = Vec::new();
@@ -143,13 +172,18 @@ pub(super) fn alter_configs(session: &mut Session<'_>, arguments: &mut Arguments
             configs.push((config.to_owned(), operation, Some(value.to_owned())));
         }
     }
-    configs.extend(arguments.list("delete").unwrap_or_default().into_iter().map(|config| (config, DELETE, None)));
+    configs.extend(
+        arguments.list("delete").unwrap_or_default().into_iter().map(|config| (config, DELETE, None)),
+    );
     configs.extend(arguments.rest().into_iter().map(|(config, value)| (config, SET, Some(value))));
     alter(session, kind, &name, configs)
 }
 
 /// `group-config g config=value ...`
-pub(super) fn group_config(session: &mut Session<'_>, arguments: &mut Arguments) -> Result<String, CommandError> {
+pub(super) fn group_config(
+    session: &mut Session<'_>,
+    arguments: &mut Arguments,
+) -> Result<String, CommandError> {
     let name = arguments.word("group")?;
     let configs = arguments.rest().into_iter().map(|(config, value)| (config, SET, Some(value))).collect();
     alter(session, GROUP, &name, configs)
@@ -162,8 +196,7 @@ fn alter(
     configs: Vec<(String, i8, Option<String>)>,
 ) -> Result<String, CommandError> {
     let resource_name = session.names.wire(name);
-    let mut request = IncrementalAlterConfigsRequest::default();
-    request.resources = vec![AlterConfigsResource {
+    let resource = AlterConfigsResource {
         resource_type: kind,
         resource_name: resource_name.clone(),
         configs: configs
@@ -174,7 +207,8 @@ fn alter(
                 value: value.clone().map(Into::into),
             })
             .collect(),
-    }];
+    };
+    let request = IncrementalAlterConfigsRequest { resources: vec![resource], validate_only: false };
     let answer = session.call(&request, 1)?;
     let result = answer.responses.first().ok_or("no resource in the answer")?;
     if result.error_code == 0 {
@@ -182,9 +216,10 @@ fn alter(
             let described = describe(session, kind, resource_name.clone(), None)?;
             let described = described.results.first().ok_or("no resource in the answer")?;
             Ok(configs.iter().filter(|(_, operation, _)| *operation == SET).all(|(name, _, value)| {
-                described.configs.iter().any(|config| {
-                    *config.name == **name && config.value.as_deref() == value.as_deref()
-                })
+                described
+                    .configs
+                    .iter()
+                    .any(|config| *config.name == **name && config.value.as_deref() == value.as_deref())
             }))
         })?;
         session.settle();
@@ -198,17 +233,20 @@ fn describe(
     name: StrBytes,
     keys: Option<Vec<String>>,
 ) -> Result<DescribeConfigsResponse, CommandError> {
-    let mut request = DescribeConfigsRequest::default();
-    request.resources = vec![DescribeConfigsResource {
+    let resource = DescribeConfigsResource {
         resource_type: kind,
         resource_name: name,
         configuration_keys: keys.map(|keys| keys.into_iter().map(Into::into).collect()),
-    }];
+    };
+    let request = DescribeConfigsRequest { resources: vec![resource], ..DescribeConfigsRequest::default() };
     session.call(&request, 4)
 }
 
 /// `describe-configs topic|group|broker NAME [keys=a,b]`
-pub(super) fn describe_configs(session: &mut Session<'_>, arguments: &mut Arguments) -> Result<String, CommandError> {
+pub(super) fn describe_configs(
+    session: &mut Session<'_>,
+    arguments: &mut Arguments,
+) -> Result<String, CommandError> {
     let kind = resource_type(&arguments.word("resource type")?)?;
     let name = arguments.word("resource name")?;
     let wire_name = if kind == BROKER { name.into() } else { session.names.wire(&name) };

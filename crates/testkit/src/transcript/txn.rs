@@ -41,13 +41,16 @@ fn settle_transaction(session: &mut Session<'_>, transactional_id: &str) -> Resu
 /// `init-producer p1 [txn=x] [timeout=60000] [current] [id=p2] [epoch=N] [version=5]`
 ///
 /// `current` sends the id and epoch that the producer has; `id` and `epoch` send others.
-pub(super) fn init_producer(session: &mut Session<'_>, arguments: &mut Arguments) -> Result<String, CommandError> {
+pub(super) fn init_producer(
+    session: &mut Session<'_>,
+    arguments: &mut Arguments,
+) -> Result<String, CommandError> {
     let name = arguments.word("producer")?;
     let transactional_id = arguments.option("txn");
     let mut request = InitProducerIdRequest {
-        transactional_id: transactional_id.as_ref().map(|id| {
-            if id == "empty" { "".into() } else { session.names.wire(id) }
-        }),
+        transactional_id: transactional_id
+            .as_ref()
+            .map(|id| if id == "empty" { "".into() } else { session.names.wire(id) }),
         transaction_timeout_ms: arguments.number("timeout", TIMEOUT_MS)?,
         ..InitProducerIdRequest::default()
     };
@@ -78,7 +81,11 @@ pub(super) fn init_producer(session: &mut Session<'_>, arguments: &mut Arguments
 }
 
 /// The transactional id, id and epoch that a request names: the producer's own unless told otherwise.
-fn identity(session: &mut Session<'_>, name: &str, arguments: &mut Arguments) -> Result<Producer, CommandError> {
+fn identity(
+    session: &mut Session<'_>,
+    name: &str,
+    arguments: &mut Arguments,
+) -> Result<Producer, CommandError> {
     let mut producer = session.producer(name)?.clone();
     if let Some(txn) = arguments.option("txn") {
         producer.transactional_id = Some(txn);
@@ -95,7 +102,10 @@ fn wire_id(session: &Session<'_>, producer: &Producer) -> sharemark_protocol::St
 }
 
 /// `add-partitions p1 t-0 ... [verify] [epoch=N] [txn=x] [id=p2] [version=3]`
-pub(super) fn add_partitions(session: &mut Session<'_>, arguments: &mut Arguments) -> Result<String, CommandError> {
+pub(super) fn add_partitions(
+    session: &mut Session<'_>,
+    arguments: &mut Arguments,
+) -> Result<String, CommandError> {
     let name = arguments.word("producer")?;
     let producer = identity(session, &name, arguments)?;
     let version: i16 = arguments.number("version", 3)?;
@@ -187,7 +197,10 @@ pub(super) fn end_txn(session: &mut Session<'_>, arguments: &mut Arguments) -> R
 }
 
 /// `write-markers p1 commit|abort t-0 ... [epoch=N] [coordinator-epoch=0] [transaction-version=2] [version=2]`
-pub(super) fn write_markers(session: &mut Session<'_>, arguments: &mut Arguments) -> Result<String, CommandError> {
+pub(super) fn write_markers(
+    session: &mut Session<'_>,
+    arguments: &mut Arguments,
+) -> Result<String, CommandError> {
     let name = arguments.word("producer")?;
     let transaction_result = arguments.word("commit or abort")? == "commit";
     let producer = identity(session, &name, arguments)?;
@@ -222,7 +235,10 @@ pub(super) fn write_markers(session: &mut Session<'_>, arguments: &mut Arguments
 }
 
 /// `describe-txn x`
-pub(super) fn describe_txn(session: &mut Session<'_>, arguments: &mut Arguments) -> Result<String, CommandError> {
+pub(super) fn describe_txn(
+    session: &mut Session<'_>,
+    arguments: &mut Arguments,
+) -> Result<String, CommandError> {
     let id = arguments.word("transactional id")?;
     let request = DescribeTransactionsRequest { transactional_ids: vec![session.names.wire(&id)] };
     let answer = session.call(&request, 0)?;
@@ -238,17 +254,24 @@ pub(super) fn describe_txn(session: &mut Session<'_>, arguments: &mut Arguments)
         state.transaction_timeout_ms,
         if state.transaction_start_time_ms < 0 { "no" } else { "yes" }
     );
-    for topic in &state.topics {
-        let name = session.names.shown(&topic.topic);
-        for partition in &topic.partitions {
-            let _ = write!(output, " {name}-{partition}");
-        }
-    }
+    let mut partitions: Vec<String> = state
+        .topics
+        .iter()
+        .flat_map(|topic| {
+            let name = session.names.shown(&topic.topic);
+            topic.partitions.iter().map(move |partition| format!(" {name}-{partition}"))
+        })
+        .collect();
+    partitions.sort();
+    output += &partitions.concat();
     Ok(output + "\n")
 }
 
 /// `list-txns [states=Ongoing]`: those of this run.
-pub(super) fn list_txns(session: &mut Session<'_>, arguments: &mut Arguments) -> Result<String, CommandError> {
+pub(super) fn list_txns(
+    session: &mut Session<'_>,
+    arguments: &mut Arguments,
+) -> Result<String, CommandError> {
     let request = ListTransactionsRequest {
         state_filters: arguments.list("states").unwrap_or_default().into_iter().map(Into::into).collect(),
         ..ListTransactionsRequest::default()
@@ -270,7 +293,10 @@ pub(super) fn list_txns(session: &mut Session<'_>, arguments: &mut Arguments) ->
 }
 
 /// `txn-share-acknowledge producer=p1 [group=g] [member=A] [member-epoch=N] [epoch=N] [txn=x] [id=p2] ACKS`
-pub(super) fn txn_share_acknowledge(session: &mut Session<'_>, arguments: &mut Arguments) -> Result<String, CommandError> {
+pub(super) fn txn_share_acknowledge(
+    session: &mut Session<'_>,
+    arguments: &mut Arguments,
+) -> Result<String, CommandError> {
     let name = arguments.option("producer").ok_or("producer= is missing")?;
     let (group, member) = group_and_member(arguments);
     let producer = identity(session, &name, arguments)?;
@@ -301,9 +327,13 @@ pub(super) fn txn_share_acknowledge(session: &mut Session<'_>, arguments: &mut A
         }
     }
     let answer = session.call(&request, 0)?;
-    show_staged(session, answer.error_code, answer.responses.iter().map(|topic| {
-        (topic.topic_id, topic.partitions.iter().map(|p| (p.partition_index, p.error_code)).collect())
-    }))
+    show_staged(
+        session,
+        answer.error_code,
+        answer.responses.iter().map(|topic| {
+            (topic.topic_id, topic.partitions.iter().map(|p| (p.partition_index, p.error_code)).collect())
+        }),
+    )
 }
 
 type TopicResults = (sharemark_protocol::TopicId, Vec<(i32, i16)>);
@@ -326,14 +356,18 @@ fn show_staged(
 }
 
 /// `add-share-acks producer=p1 [group=g] t-0 ...`: the early text's registration.
-pub(super) fn add_share_acks(session: &mut Session<'_>, arguments: &mut Arguments) -> Result<String, CommandError> {
+pub(super) fn add_share_acks(
+    session: &mut Session<'_>,
+    arguments: &mut Arguments,
+) -> Result<String, CommandError> {
     let name = arguments.option("producer").ok_or("producer= is missing")?;
     let group = arguments.text("group", "g");
     let producer = identity(session, &name, arguments)?;
     let mut topics = Vec::new();
     for word in arguments.words_until("") {
         let (topic, partition) = topic_partition(&word)?;
-        topics.push(AddShareAcksTopic { topic_name: session.names.wire(&topic), partitions: vec![partition] });
+        topics
+            .push(AddShareAcksTopic { topic_name: session.names.wire(&topic), partitions: vec![partition] });
     }
     let request = AddShareAcksToTxnRequest {
         transactional_id: wire_id(session, &producer),
@@ -364,13 +398,21 @@ pub(super) fn seed_txn_share_acknowledge(
             let [acknowledge_type] = types[..] else {
                 return Err("the early text has one type for each range".into());
             };
-            acknowledgement_batches.push(seed::AcknowledgementBatch { first_offset, last_offset, acknowledge_type });
+            acknowledgement_batches.push(seed::AcknowledgementBatch {
+                first_offset,
+                last_offset,
+                acknowledge_type,
+            });
         }
         let partitions = vec![seed::AcknowledgePartition { partition, acknowledgement_batches }];
         request.topics.push(seed::AcknowledgeTopic { topic_id, partitions });
     }
     let answer = session.call(&request, 0)?;
-    show_staged(session, answer.error_code, answer.responses.iter().map(|topic| {
-        (topic.topic_id, topic.partitions.iter().map(|p| (p.partition_index, p.error_code)).collect())
-    }))
+    show_staged(
+        session,
+        answer.error_code,
+        answer.responses.iter().map(|topic| {
+            (topic.topic_id, topic.partitions.iter().map(|p| (p.partition_index, p.error_code)).collect())
+        }),
+    )
 }
