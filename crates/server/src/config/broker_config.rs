@@ -29,13 +29,15 @@ impl NodeConfig {
             let shown = |listener: &Listener| format!("{}://{}", listener.name, endpoint(listener));
             self.listeners.iter().map(shown).collect::<Vec<_>>().join(",")
         };
-        let properties = [
-            ("advertised.listeners", join(|listener| &listener.advertised)),
+        let mut properties = vec![
             ("broker.id", self.id.to_string()),
             ("listeners", join(|listener| &listener.listen)),
             ("node.id", self.id.to_string()),
             ("process.roles", "broker,controller".to_owned()),
         ];
+        if self.listeners.iter().any(|listener| listener.advertised != listener.listen) {
+            properties.push(("advertised.listeners", join(|listener| &listener.advertised)));
+        }
         properties.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
     }
 }
