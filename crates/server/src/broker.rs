@@ -3,6 +3,7 @@
 //! It reads no clock and no socket. Inputs go in through [`Broker::handle`]; flushes, answers and deadlines come
 //! out through the `poll_*` functions. Each kind of request has a file of its own below.
 
+mod add_partitions_to_txn;
 mod api_versions;
 mod appends;
 mod authorize;
@@ -16,16 +17,19 @@ mod describe_cluster;
 mod describe_configs;
 mod describe_share_group_offsets;
 mod describe_topic_partitions;
+mod end_txn;
 mod fetch;
 mod fetch_sessions;
 mod find_coordinator;
 mod groups;
 mod incremental_alter_configs;
+mod init_producer_id;
 mod input;
 mod leaders;
 mod list_groups;
 mod list_offsets;
 mod log_config;
+mod maintenance;
 mod metadata;
 mod node;
 mod operations;
@@ -40,8 +44,12 @@ mod share_group_describe;
 mod share_group_heartbeat;
 mod share_partitions;
 mod share_states;
+mod stages;
 mod ticks;
 mod topics;
+mod transactions;
+mod txn_share_acknowledge;
+mod write_txn_markers;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -67,6 +75,10 @@ pub struct Broker {
     random: Random,
     /// Calls between nodes that this step has made and not yet carried out.
     crossings: VecDeque<Crossing>,
+    /// Transaction shards that may owe markers, by node and partition.
+    owing: BTreeSet<(NodeId, i32)>,
+    /// Internal partitions that have grown enough to be compacted or pruned.
+    overgrown: BTreeSet<TopicIdPartition>,
     /// Partitions that changed in this step in a way a parked request may wait for.
     changed: BTreeSet<TopicIdPartition>,
     /// What this step has written, for the next flush.
@@ -79,6 +91,8 @@ pub struct Broker {
     durable: FlushNumber,
     /// When logs are next looked through for what retention lets go.
     next_retention: Timestamp,
+    /// When `__share_group_state` is next pruned.
+    next_prune: Timestamp,
 }
 
 impl Broker {
@@ -99,12 +113,15 @@ impl Broker {
             nodes: nodes.into_iter().map(|id| (id, Node::new(&settings))).collect(),
             random,
             crossings: VecDeque::new(),
+            owing: BTreeSet::new(),
+            overgrown: BTreeSet::new(),
             changed: BTreeSet::new(),
             writes: Vec::new(),
             next_flush: 1,
             outputs: VecDeque::new(),
             durable: 0,
             next_retention: now.clock,
+            next_prune: now.clock,
         };
         for topic in new_topics {
             broker.create_configured_topic(now, &topic);
@@ -129,8 +146,12 @@ impl Broker {
         loop {
             if let Some(crossing) = self.crossings.pop_front() {
                 self.carry_out(now, crossing);
+            } else if let Some((node, shard)) = self.owing.pop_first() {
+                self.pump_markers(now, node, shard);
             } else if let Some(partition) = self.changed.pop_first() {
                 self.wake_waiting_for(now, partition);
+            } else if let Some(partition) = self.overgrown.pop_first() {
+                self.shrink(now, partition);
             } else {
                 return;
             }

@@ -81,6 +81,7 @@ impl Broker {
         };
         let plan = partition.log.decide_append(now.clock, &batch, context)?;
         let appended = self.with_log(at, |log, writes| log.append(plan, batch, writes));
+        self.note_internal_append(at);
         appended.map(|appended| appended.base_offset).ok_or(ErrorCode::NotCoordinator)
     }
 }

@@ -92,6 +92,8 @@ impl Broker {
         }
         if let Some(node) = self.nodes.get_mut(&leader) {
             node.transactions.insert(at.partition, shard);
+            // What a PREPARE record found in the log still owes is sent again.
+            self.owing.insert((leader, at.partition));
         }
     }
 

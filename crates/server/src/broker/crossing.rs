@@ -7,13 +7,16 @@
 use std::sync::Arc;
 
 use sharemark_group_coordinator::InitialiseShareStates;
-use sharemark_protocol::{LeaderEpoch, NodeId, SharePartitionKey};
+use sharemark_protocol::{LeaderEpoch, MemberEpoch, NodeId, SharePartitionKey, TopicPartition};
 use sharemark_share_coordinator::WriteState;
+use sharemark_txn_coordinator::Marker;
 
 use super::Broker;
 use super::input::Now;
-use super::operations::OperationId;
+use super::operations::{Operation, OperationId};
 use super::share_partitions::AfterWrite;
+use super::stages::StageStates;
+use super::transactions::{AddToTransaction, Added};
 
 /// A call from a node to another, or to itself.
 #[derive(Debug)]
@@ -45,6 +48,38 @@ pub(super) enum Call {
         /// What goes on then.
         then: AfterWrite,
     },
+    /// Share partition leader to share coordinator: stage a change as part of a transaction (`share.state.write`).
+    StageShareStates(StageStates),
+    /// Share partition leader to group coordinator: is that the member's epoch? (`group.member.check`)
+    CheckMember {
+        /// The group.
+        group_id: Arc<str>,
+        /// The member.
+        member_id: Arc<str>,
+        /// The epoch that it claims.
+        epoch: MemberEpoch,
+        /// The request that wants to know.
+        then: OperationId,
+    },
+    /// Partition leader to transaction coordinator: add partitions to a transaction (`txn.add.partition`) or look
+    /// them up in it (`txn.verify`).
+    AddToTransaction(AddToTransaction),
+    /// Share partition leader to transaction coordinator: whose transaction is open? (`txn.verify`)
+    FindOngoing {
+        /// The transactional id.
+        transactional_id: Arc<str>,
+        /// The partitions that the transaction has to hold.
+        partitions: Vec<TopicPartition>,
+        /// The request that wants to know.
+        then: OperationId,
+    },
+    /// Transaction coordinator to partition leaders: end a transaction (`txn.markers`).
+    WriteMarkers {
+        /// The shard that owes the markers.
+        shard: i32,
+        /// The markers for one node.
+        marker: Marker,
+    },
     /// No seam: a node reminds itself to forget a group's share partitions once their last writes are out.
     ForgetShareGroup(Arc<str>),
     /// Group coordinator to share coordinator: tell stored states in short (`share.state.summary`).
@@ -73,11 +108,39 @@ impl Broker {
                 let outcome = self.write_share_state(now, to, &write);
                 self.complete_write_state(now, from, &write.key, then, outcome);
             }
+            Call::StageShareStates(states) => {
+                let outcomes = self.stage_share_states(now, to, &states);
+                self.complete_stage(now, from, &states, &outcomes);
+            }
+            Call::CheckMember { group_id, member_id, epoch, then } => {
+                let outcome = self.check_stage_member(to, &group_id, &member_id, epoch);
+                self.complete_member_check(from, then, outcome);
+            }
+            Call::AddToTransaction(request) => {
+                let added = self.add_to_transaction(now, to, &request);
+                self.complete_add_to_transaction(now, from, request.then, &added);
+            }
+            Call::FindOngoing { transactional_id, partitions, then } => {
+                let found = self.find_ongoing(to, &transactional_id, &partitions);
+                self.complete_find_ongoing(now, from, then, found);
+            }
+            Call::WriteMarkers { shard, marker } => {
+                let outcomes = self.write_markers(now, to, &marker);
+                self.complete_markers(now, from, shard, &marker.key, &outcomes);
+            }
             Call::ForgetShareGroup(group_id) => self.forget_share_group(to, &group_id),
             Call::SummariseShareStates { keys, then } => {
                 let summaries = self.summarise_share_states(to, keys);
                 self.complete_summaries(from, then, summaries);
             }
+        }
+    }
+
+    fn complete_add_to_transaction(&mut self, now: Now, node: NodeId, id: OperationId, added: &Added) {
+        match self.nodes.get(&node).and_then(|node| node.operations.get(id)) {
+            Some(Operation::Produce(_)) => self.complete_produce_join(now, node, id, added),
+            Some(Operation::Stage(_)) => self.complete_stage_join(now, node, id, added),
+            Some(Operation::Acknowledge(_) | Operation::DescribeShareGroupOffsets(_)) | None => {}
         }
     }
 }

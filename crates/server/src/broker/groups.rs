@@ -121,16 +121,20 @@ impl Broker {
         done: &TopicPartitions,
         failed: &TopicPartitions,
     ) {
-        let Ok((at, shard)) = self.group_shard(node, group_id) else { return };
-        let mut records = Vec::new();
-        if !done.is_empty() {
-            records.extend(shard.decide_states_initialised(group_id, done));
+        // A refused append leaves the partitions initialising, and the next heartbeat asks again. Each of the two
+        // records replaces the group's whole list, so the second is decided on what the first has made of it.
+        if let Ok((at, shard)) = self.group_shard(node, group_id)
+            && !done.is_empty()
+        {
+            let records = shard.decide_states_initialised(group_id, done);
+            let _refused = self.commit_group_records(now, node, at, &records);
         }
-        if !failed.is_empty() {
-            records.extend(shard.decide_states_not_initialised(group_id, failed));
+        if let Ok((at, shard)) = self.group_shard(node, group_id)
+            && !failed.is_empty()
+        {
+            let records = shard.decide_states_not_initialised(group_id, failed);
+            let _refused = self.commit_group_records(now, node, at, &records);
         }
-        // A refused append leaves the partitions initialising, and the next heartbeat asks again.
-        let _refused = self.commit_group_records(now, node, at, &records);
     }
 
     /// Creates the topic of share partitions' states, which the first share group needs.

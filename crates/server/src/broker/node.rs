@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use sharemark_group_coordinator::GroupCoordinatorShard;
 use sharemark_protocol::{SharePartitionKey, Timestamp};
 use sharemark_share_coordinator::{ShareCoordinatorShard, ShareSessions, ShareSessionsConfig};
-use sharemark_txn_coordinator::TxnCoordinatorShard;
+use sharemark_txn_coordinator::{ProducerIds, TxnCoordinatorShard};
 
 use super::fetch_sessions::FetchSessions;
 use super::operations::Operations;
@@ -23,6 +23,8 @@ pub(super) struct Node {
     pub(super) groups: BTreeMap<i32, GroupCoordinatorShard>,
     /// Shards of `__transaction_state` that this node leads, by partition.
     pub(super) transactions: BTreeMap<i32, TxnCoordinatorShard>,
+    /// Producer ids that this node may hand out.
+    pub(super) producer_ids: ProducerIds,
     /// Shards of `__share_group_state` that this node leads, by partition.
     pub(super) share_states: BTreeMap<i32, ShareCoordinatorShard>,
     /// The share partitions of the partitions that this node leads, since their first fetch.
@@ -46,6 +48,7 @@ impl Node {
         Self {
             groups: BTreeMap::new(),
             transactions: BTreeMap::new(),
+            producer_ids: ProducerIds::new(),
             share_states: BTreeMap::new(),
             share_partitions: BTreeMap::new(),
             share_deadlines: BTreeSet::new(),

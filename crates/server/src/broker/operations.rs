@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::describe_share_group_offsets::DescribeOffsetsOperation;
 use super::produce::ProduceOperation;
 use super::share_acknowledge::AcknowledgeOperation;
+use super::stages::StageOperation;
 
 /// Names a waiting request of one node; never used twice.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
@@ -17,6 +18,8 @@ pub(super) enum Operation {
     Acknowledge(Box<AcknowledgeOperation>),
     /// A DescribeShareGroupOffsets whose states are being told.
     DescribeShareGroupOffsets(Box<DescribeOffsetsOperation>),
+    /// A request whose acknowledgements become part of a transaction.
+    Stage(Box<StageOperation>),
     /// A Produce whose transaction is being looked up.
     Produce(Box<ProduceOperation>),
 }
@@ -35,6 +38,11 @@ impl Operations {
         self.next_id += 1;
         self.waiting.insert(id, operation);
         id
+    }
+
+    /// Returns a waiting request.
+    pub(super) fn get(&self, id: OperationId) -> Option<&Operation> {
+        self.waiting.get(&id)
     }
 
     /// Returns a waiting request, to note what one of its crossings has brought.

@@ -12,12 +12,16 @@ use sharemark_protocol::messages::produce_request::{ProduceRequest, TopicProduce
 use sharemark_protocol::messages::produce_response::{
     LeaderIdAndEpoch, NodeEndpoint, PartitionProduceResponse, ProduceResponse, TopicProduceResponse,
 };
-use sharemark_protocol::{ErrorCode, Producer, Timestamp, TopicIdPartition};
+use sharemark_protocol::{ErrorCode, NodeId, Producer, Timestamp, TopicIdPartition, TopicPartition};
+use sharemark_txn_coordinator::{SupportedOperation, TransactionVersion};
 
 use super::Broker;
 use super::authorize::{Operation, Resource, authorize};
 use super::cluster::Topic;
+use super::crossing::{Call, Crossing};
 use super::input::{Now, Origin, Output};
+use super::operations::{Operation as Waiting, OperationId};
+use super::transactions::{AddToTransaction, Added};
 
 /// The client id under which Kafka lets tools write to internal topics.
 const ADMIN_CLIENT_ID: &str = "__admin_client";
@@ -82,7 +86,62 @@ impl Broker {
                 partition_responses,
             });
         }
-        self.finish_produce(now, operation);
+        let transactional_id = request.transactional_id.as_deref().unwrap_or_default();
+        self.verify_produce(now, transactional_id, operation);
+    }
+
+    /// Asks the transaction coordinator about partitions that their producer's transaction does not hold yet.
+    fn verify_produce(&mut self, now: Now, transactional_id: &str, mut operation: ProduceOperation) {
+        let supported = SupportedOperation::of_produce(operation.origin.api_version);
+        let adds = supported.adds_partition() && self.transaction_version() == TransactionVersion::V2;
+        let verifies = self.cluster.configs.broker().transaction_partition_verification_enable;
+        let unverified = self.unverified(&operation);
+        let Some(producer) = unverified.values().next().copied().filter(|_| adds || verifies) else {
+            self.finish_produce(now, operation);
+            return;
+        };
+        // One request has one transactional id, which has one producer.
+        let mut refused = BTreeMap::new();
+        let mut partitions = Vec::new();
+        for (at, other) in unverified {
+            match self.cluster.topic(at.topic_id) {
+                Some(topic) if other == producer => {
+                    partitions.push(TopicPartition::new(topic.name.clone(), at.partition));
+                }
+                Some(_) | None => drop(refused.insert(at, ErrorCode::InvalidProducerIdMapping)),
+            }
+        }
+        Self::refuse_unverified(&mut operation, &refused);
+        let from = operation.origin.node;
+        let coordinator = self.txn_coordinator(transactional_id);
+        let Some(node) = self.nodes.get_mut(&from) else { return };
+        let id = node.operations.begin(Waiting::Produce(Box::new(operation)));
+        match coordinator {
+            Ok(to) => {
+                let transactional_id = transactional_id.to_owned();
+                let request = AddToTransaction { transactional_id, producer, partitions, adds, then: id };
+                self.crossings.push_back(Crossing { from, to, call: Call::AddToTransaction(request) });
+            }
+            Err(error) => {
+                let added = partitions.into_iter().map(|partition| (partition, Err(error))).collect();
+                self.complete_produce_join(now, from, id, &added);
+            }
+        }
+    }
+
+    /// Goes on at the partition leader with what the transaction coordinator says.
+    pub(super) fn complete_produce_join(&mut self, now: Now, node: NodeId, id: OperationId, added: &Added) {
+        let waiting = self.nodes.get_mut(&node).and_then(|node| node.operations.finish(id));
+        let Some(Waiting::Produce(mut operation)) = waiting else { return };
+        let supported = SupportedOperation::of_produce(operation.origin.api_version);
+        let mut refused = BTreeMap::new();
+        for (partition, outcome) in added {
+            if let (Some(at), Err(error)) = (self.named_partition(partition), outcome) {
+                refused.insert(at, supported.produce_error(*error));
+            }
+        }
+        Self::refuse_unverified(&mut operation, &refused);
+        self.finish_produce(now, *operation);
     }
 
     /// Judges the request as a whole.

@@ -3,15 +3,17 @@
 use sharemark_protocol::messages::RequestMessage;
 
 use super::Broker;
-use super::input::{ConnectionId, Now, Output, Request};
+use super::input::{ConnectionId, Now, Request};
 
 impl Broker {
-    /// Hands a request to the handler of its kind. A kind without a handler is not announced, and closes the
-    /// connection that sent it.
-    #[expect(clippy::wildcard_enum_match_arm, reason = "the codec knows more kinds than are served")]
+    /// Hands a request to the handler of its kind.
     pub(super) fn handle_request(&mut self, now: Now, request: Request) {
         let Request { origin, message, checked } = request;
         match message {
+            RequestMessage::AddPartitionsToTxn(body) => {
+                self.handle_add_partitions_to_txn(now, &origin, &body)
+            }
+            RequestMessage::AddShareAcksToTxn(body) => self.handle_add_share_acks_to_txn(now, &origin, &body),
             RequestMessage::ApiVersions(body) => self.handle_api_versions(&origin, &body),
             RequestMessage::CreatePartitions(body) => self.handle_create_partitions(now, &origin, &body),
             RequestMessage::CreateTopics(body) => self.handle_create_topics(now, &origin, &body),
@@ -24,22 +26,28 @@ impl Broker {
             RequestMessage::DescribeTopicPartitions(body) => {
                 self.handle_describe_topic_partitions(&origin, &body)
             }
+            RequestMessage::EndTxn(body) => self.handle_end_txn(now, &origin, &body),
             RequestMessage::Fetch(body) => self.handle_fetch(now, origin, body),
             RequestMessage::FindCoordinator(body) => self.handle_find_coordinator(now, &origin, &body),
             RequestMessage::IncrementalAlterConfigs(body) => {
                 self.handle_incremental_alter_configs(&origin, &body);
             }
+            RequestMessage::InitProducerId(body) => self.handle_init_producer_id(now, &origin, &body),
             RequestMessage::ListGroups(body) => self.handle_list_groups(&origin, &body),
             RequestMessage::ListOffsets(body) => self.handle_list_offsets(&origin, &body),
             RequestMessage::Metadata(body) => self.handle_metadata(now, &origin, &body),
             RequestMessage::Produce(body) => self.handle_produce(now, origin, body, checked),
+            RequestMessage::SeedTxnShareAcknowledge(body) => {
+                self.handle_seed_txn_share_acknowledge(origin, &body)
+            }
             RequestMessage::ShareAcknowledge(body) => self.handle_share_acknowledge(now, origin, body),
             RequestMessage::ShareFetch(body) => self.handle_share_fetch(now, origin, body),
             RequestMessage::ShareGroupDescribe(body) => self.handle_share_group_describe(&origin, &body),
             RequestMessage::ShareGroupHeartbeat(body) => {
                 self.handle_share_group_heartbeat(now, &origin, &body)
             }
-            _ => self.output(Output::Close { connection: origin.connection }),
+            RequestMessage::TxnShareAcknowledge(body) => self.handle_txn_share_acknowledge(origin, &body),
+            RequestMessage::WriteTxnMarkers(body) => self.handle_write_txn_markers(now, &origin, &body),
         }
     }
 

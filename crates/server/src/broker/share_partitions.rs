@@ -258,7 +258,7 @@ impl Broker {
         }
     }
 
-    fn end_transition(
+    pub(super) fn end_transition(
         &mut self,
         now: Now,
         node: NodeId,

@@ -1,6 +1,6 @@
 //! Deadlines: when the broker next wants to be called, and what it then does.
 
-use sharemark_protocol::{NodeId, Timestamp, TopicIdPartition};
+use sharemark_protocol::{NodeId, Timestamp};
 
 use super::Broker;
 use super::input::{Deadlines, Now};
@@ -10,11 +10,13 @@ impl Broker {
     /// Returns when the next deadline passes, on each clock.
     pub fn poll_timeout(&self) -> Deadlines {
         let real = self.nodes.values().filter_map(|node| node.parked.first_deadline()).min();
-        let clock = Some(self.next_retention)
-            .into_iter()
-            .chain(self.group_timeout())
-            .chain(self.share_lock_timeout())
-            .min();
+        let clock = [
+            Some(self.maintenance_timeout()),
+            self.group_timeout(),
+            self.share_lock_timeout(),
+            self.txn_timeout(),
+        ];
+        let clock = clock.into_iter().flatten().min();
         Deadlines { clock, real }
     }
 
@@ -28,11 +30,8 @@ impl Broker {
         }
         self.expire_group_members(now);
         self.expire_share_locks(now);
-        if self.next_retention <= now.clock {
-            self.apply_retention(now);
-            self.next_retention =
-                next_after(now.clock, self.cluster.configs.broker().log_retention_check_interval_ms);
-        }
+        self.expire_transactions(now);
+        self.maintain_logs(now);
     }
 
     fn share_lock_timeout(&self) -> Option<Timestamp> {
@@ -41,19 +40,4 @@ impl Broker {
             .filter_map(|node| node.share_deadlines.first().map(|(deadline, _)| *deadline))
             .min()
     }
-
-    /// Deletes what retention lets go, forgets idle producers and compacts what is due, in every log.
-    fn apply_retention(&mut self, now: Now) {
-        let all: Vec<TopicIdPartition> = self.cluster.partitions_mut().map(|(_, at, _)| at).collect();
-        for at in all {
-            self.with_log(at, |log, writes| {
-                log.apply_retention(now.clock, writes);
-                log.expire_producers(now.clock);
-            });
-        }
-    }
-}
-
-fn next_after(now: Timestamp, interval_ms: i64) -> Timestamp {
-    now.plus_ms(interval_ms.max(1))
 }

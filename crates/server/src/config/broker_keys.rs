@@ -294,7 +294,10 @@ pub(super) static BROKER_KEYS: &[ConfigKey] = &[
     unset("remote.log.storage.manager.class.path", String),
     string("remote.log.storage.manager.impl.prefix", "rsm.config.").rule(Rule::NonEmpty),
     boolean("remote.log.storage.system.enable", "false"),
-    long("replica.alter.log.dirs.io.max.bytes.per.second", "9223372036854775807").at_least(0).internal().dynamic(),
+    long("replica.alter.log.dirs.io.max.bytes.per.second", "9223372036854775807")
+        .at_least(0)
+        .internal()
+        .dynamic(),
     int("replica.fetch.backoff.ms", "1000").at_least(0),
     int("replica.fetch.max.bytes", "1048576").at_least(0),
     int("replica.fetch.min.bytes", "1"),

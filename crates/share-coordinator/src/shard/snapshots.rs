@@ -75,4 +75,16 @@ impl ShareCoordinatorShard {
             }
         }
     }
+
+    /// Appends to `records` a new snapshot of the share partition whose snapshot lies lowest in the log, however
+    /// young that is: what is above it can then be pruned. For a log that has grown large.
+    pub fn decide_lowest_snapshot(&self, now: Timestamp, records: &mut Vec<StateRecord>) {
+        let lowest = self.snapshots.by_offset.first();
+        let lowest =
+            lowest.and_then(|offset| self.states.iter().find(|(_, state)| state.snapshot_offset == *offset));
+        if let Some((key, state)) = lowest {
+            let snapshot = StateSnapshot { write_timestamp: now, ..state.snapshot() };
+            records.push(StateRecord { key: key.clone(), change: StateChange::Snapshot(snapshot) });
+        }
+    }
 }

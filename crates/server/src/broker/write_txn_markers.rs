@@ -1,0 +1,162 @@
+//! WriteTxnMarkers (27), versions 1-2 (KIP-1228), and the same work for markers of our own coordinators.
+
+use sharemark_log::EndTransactionMarker as LogMarker;
+use sharemark_protocol::messages::ResponseMessage;
+use sharemark_protocol::messages::write_txn_markers_request::WriteTxnMarkersRequest;
+use sharemark_protocol::messages::write_txn_markers_response::{
+    WritableTxnMarkerPartitionResult, WritableTxnMarkerResult, WritableTxnMarkerTopicResult,
+    WriteTxnMarkersResponse,
+};
+use sharemark_protocol::{ErrorCode, NodeId, Producer, SharePartitionKey, TopicIdPartition, TopicPartition};
+use sharemark_share_coordinator::{
+    EndTransactionMarker, Resolution, ResolutionPolicy, ResolvedPartition, TransactionOutcome,
+};
+use sharemark_txn_coordinator::{Marker, Outcome};
+
+use super::Broker;
+use super::authorize::{Operation, Resource, authorize};
+use super::cluster::SHARE_GROUP_STATE;
+use super::input::{Now, Origin};
+
+impl Broker {
+    pub(super) fn handle_write_txn_markers(
+        &mut self,
+        now: Now,
+        origin: &Origin,
+        request: &WriteTxnMarkersRequest,
+    ) {
+        let allowed = authorize(&origin.principal, Operation::ClusterAction, Resource::Cluster)
+            || authorize(&origin.principal, Operation::Alter, Resource::Cluster);
+        let mut markers = Vec::with_capacity(request.markers.len());
+        for asked in &request.markers {
+            let marker =
+                Producer::from_wire(asked.producer_id, asked.producer_epoch).map(|producer| LogMarker {
+                    producer,
+                    committed: asked.transaction_result,
+                    coordinator_epoch: asked.coordinator_epoch,
+                    transaction_version: asked.transaction_version,
+                });
+            let mut topics = Vec::with_capacity(asked.topics.len());
+            for topic in &asked.topics {
+                let mut partitions = Vec::with_capacity(topic.partition_indexes.len());
+                for &partition_index in &topic.partition_indexes {
+                    let at = TopicPartition::new(&*topic.name, partition_index);
+                    let outcome = match marker {
+                        _ if !allowed => Err(ErrorCode::ClusterAuthorizationFailed),
+                        Some(marker) => self.write_marker(now, origin.node, &at, marker),
+                        None => Err(ErrorCode::InvalidProducerEpoch),
+                    };
+                    partitions.push(WritableTxnMarkerPartitionResult {
+                        partition_index,
+                        error_code: ErrorCode::of(&outcome).code(),
+                    });
+                }
+                topics.push(WritableTxnMarkerTopicResult { name: topic.name.clone(), partitions });
+            }
+            markers.push(WritableTxnMarkerResult { producer_id: asked.producer_id, topics });
+        }
+        self.answer(origin, ResponseMessage::WriteTxnMarkers(WriteTxnMarkersResponse { markers }));
+    }
+
+    /// Writes the markers that a transaction coordinator of ours owes, at the node that leads their partitions.
+    pub(super) fn write_markers(
+        &mut self,
+        now: Now,
+        node: NodeId,
+        marker: &Marker,
+    ) -> Vec<(TopicPartition, Result<(), ErrorCode>)> {
+        let log_marker = LogMarker {
+            producer: marker.producer,
+            committed: marker.outcome == Outcome::Commit,
+            coordinator_epoch: marker.key.coordinator_epoch.get(),
+            transaction_version: i8::try_from(marker.transaction_version.level()).unwrap_or(0),
+        };
+        let write = |partition: &TopicPartition| {
+            (partition.clone(), self.write_marker(now, node, partition, log_marker))
+        };
+        marker.partitions.iter().map(write).collect()
+    }
+
+    /// Writes one marker, whatever is open there, and resolves what waited for it.
+    ///
+    /// # Errors
+    ///
+    /// - `UnknownTopicOrPartition` if the partition is gone.
+    /// - `NotLeaderOrFollower` if another node leads it.
+    /// - What the log refuses.
+    fn write_marker(
+        &mut self,
+        now: Now,
+        node: NodeId,
+        partition: &TopicPartition,
+        marker: LogMarker,
+    ) -> Result<(), ErrorCode> {
+        let at = self.named_partition(partition).ok_or(ErrorCode::UnknownTopicOrPartition)?;
+        let leader = self.decide_leader(node, at, -1)?;
+        let plan = leader.log.decide_end_transaction_marker(now.clock, marker, leader.leader_epoch)?;
+        let resolution = if &*partition.topic == SHARE_GROUP_STATE {
+            self.decide_resolution(now, node, at, marker)
+        } else {
+            Resolution::default()
+        };
+        let appended = self
+            .with_log(at, |log, writes| log.append_end_transaction_marker(plan, writes))
+            .ok_or(ErrorCode::UnknownTopicOrPartition)?;
+        if &*partition.topic == SHARE_GROUP_STATE {
+            if let Some(shard) = self.share_state_shard_mut(node, at) {
+                shard.replay_end_transaction_marker(appended.offset, share_marker(marker));
+            }
+            // The same flush as the control batch, so both are there after a crash or neither is.
+            self.commit_state_records(now, node, at, &resolution.records)?;
+            for resolved in &resolution.partitions {
+                self.resolve_share_partition(now, resolved);
+            }
+        }
+        Ok(())
+    }
+
+    fn decide_resolution(
+        &self,
+        now: Now,
+        node: NodeId,
+        at: TopicIdPartition,
+        marker: LogMarker,
+    ) -> Resolution {
+        let Some(shard) = self.nodes.get(&node).and_then(|node| node.share_states.get(&at.partition)) else {
+            return Resolution::default();
+        };
+        let policy = |key: &SharePartitionKey| self.resolution_policy(key);
+        let version = i16::from(marker.transaction_version);
+        shard.decide_end_transaction_marker(share_marker(marker), version, policy, now.clock)
+    }
+
+    fn resolution_policy(&self, key: &SharePartitionKey) -> ResolutionPolicy {
+        let config = self.share_partition_config(&key.group_id);
+        let ignores_limit = self.cluster.configs.broker().share_txn_abort_ignores_delivery_limit;
+        let at = TopicIdPartition { topic_id: key.topic_id, partition: key.partition };
+        ResolutionPolicy {
+            delivery_count_limit: (!ignores_limit).then_some(config.delivery_count_limit),
+            has_dead_letter_queue: config.dead_letter_queue,
+            log_start_offset: self.cluster.partition(at).map(|it| it.log.log_start()).unwrap_or_default(),
+        }
+    }
+
+    /// Tells the leader of a share partition what became of a transaction's acknowledgements.
+    fn resolve_share_partition(&mut self, now: Now, resolved: &ResolvedPartition) {
+        let at = TopicIdPartition { topic_id: resolved.key.topic_id, partition: resolved.key.partition };
+        let Some(leader) = self.cluster.partition(at).map(|partition| partition.leader) else { return };
+        let config = self.share_partition_config(&resolved.key.group_id);
+        self.change_share_partition(leader, &resolved.key, |partition| {
+            // A copy of another generation knows nothing of these acknowledgements.
+            if partition.state_epoch() != resolved.state_epoch {
+                return ((), sharemark_share_coordinator::Change::default());
+            }
+            ((), partition.resolve(now.clock, &config, &resolved.ranges))
+        });
+    }
+}
+
+const fn share_marker(marker: LogMarker) -> EndTransactionMarker {
+    let outcome = if marker.committed { TransactionOutcome::Commit } else { TransactionOutcome::Abort };
+    EndTransactionMarker { producer: marker.producer, outcome }
+}
