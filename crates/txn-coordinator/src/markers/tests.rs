@@ -51,6 +51,20 @@ fn a_failed_marker_goes_out_again_alone_and_later() {
     queue.check_invariants();
 }
 
+/// The first failure sets the date, and all that failed until then goes out together.
+#[test]
+fn several_failed_markers_go_out_again_together() {
+    let (mut queue, at) = queue(&[0, 1]);
+    queue.poll_markers(NOW);
+    queue.fail(at, &partition(1), NOW.plus_ms(50));
+    queue.fail(at, &partition(0), NOW.plus_ms(60));
+    queue.check_invariants();
+    assert_eq!(queue.poll_markers(NOW.plus_ms(49)), None);
+    let again = Some((at, "x".into(), vec![partition(0), partition(1)]));
+    assert_eq!(queue.poll_markers(NOW.plus_ms(50)), again);
+    assert_eq!(queue.poll_timeout(), None);
+}
+
 #[test]
 fn an_answer_may_overtake_the_retry() {
     let (mut queue, at) = queue(&[0]);

@@ -104,6 +104,17 @@ fn what_a_fenced_known_producer_is_told_depends_on_the_version() {
     }
 }
 
+/// The producer before the fenced one cannot take the fence for the answer that it lost.
+#[test]
+fn a_fence_forgets_the_last_epoch_before_version_2() {
+    let mut harness = Harness::at_epoch(V1, 5);
+    let held = harness.init(Some(producer(0, 5))).unwrap();
+    harness.add(held, &[0]).unwrap();
+    assert_eq!(harness.init(None), Err(ConcurrentTransactions));
+    harness.settle();
+    assert_eq!(harness.init(Some(producer(0, 5))), Err(ProducerFenced));
+}
+
 /// B066, B084: a decision whose append fails leaves nothing behind.
 #[test]
 fn failed_appends_leave_nothing_behind() {
@@ -140,6 +151,7 @@ fn the_last_epoch_exchanges_the_producer_id() {
         assert_eq!(harness.init(Some(producer(0, LAST))), Ok(producer(1, 0)));
         assert_eq!(harness.init(Some(producer(0, LAST))), Ok(producer(1, 0)), "a repeat");
         assert_eq!(harness.init(Some(producer(0, LAST - 1))), Err(ProducerFenced));
+        assert_eq!(harness.init(Some(producer(0, 0))), Err(ProducerFenced), "an old epoch of the old id");
         assert_eq!(harness.init(None), Ok(producer(1, 1)));
         assert_eq!(harness.init(Some(producer(0, LAST))), Err(ProducerFenced));
         let mut harness = Harness::at_epoch(version, LAST);
