@@ -39,5 +39,9 @@ mod tests {
             assert_eq!(sweep.first_from(Timestamp::from_ms(time)), Timestamp::from_ms(expected), "{time}");
         }
         assert_eq!(sweep.first_from(Timestamp::MAX), Timestamp::MAX);
+        let sweep = Sweep::new(Timestamp::from_ms(1_000), 1);
+        for (time, expected) in [(999, 1_001), (1_000, 1_001), (1_001, 1_001), (1_002, 1_002)] {
+            assert_eq!(sweep.first_from(Timestamp::from_ms(time)), Timestamp::from_ms(expected), "{time}");
+        }
     }
 }

@@ -149,9 +149,9 @@ fn the_last_epoch_exchanges_the_producer_id() {
         let mut harness = Harness::at_epoch(version, LAST - 1);
         assert_eq!(harness.init(Some(producer(0, LAST - 1))), Ok(producer(0, LAST)));
         assert_eq!(harness.init(Some(producer(0, LAST))), Ok(producer(1, 0)));
+        assert_eq!(harness.init(Some(producer(0, 0))), Err(ProducerFenced), "an old epoch of the old id");
         assert_eq!(harness.init(Some(producer(0, LAST))), Ok(producer(1, 0)), "a repeat");
         assert_eq!(harness.init(Some(producer(0, LAST - 1))), Err(ProducerFenced));
-        assert_eq!(harness.init(Some(producer(0, 0))), Err(ProducerFenced), "an old epoch of the old id");
         assert_eq!(harness.init(None), Ok(producer(1, 1)));
         assert_eq!(harness.init(Some(producer(0, LAST))), Err(ProducerFenced));
         let mut harness = Harness::at_epoch(version, LAST);
