@@ -184,3 +184,6 @@ impl Storage for Memory {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -10,6 +10,7 @@ use crate::batch::tests::{LIMITS, ms};
 use crate::batch::{BatchBuilder, BatchView, CheckedBatch, Compression, Records, check_produced};
 
 mod compaction;
+mod compaction_model;
 mod deletion;
 mod model;
 mod offsets;
