@@ -142,3 +142,6 @@ impl MessageCodec {
 pub(crate) fn check_version<M: Message>(version: i16) -> Result<(), DecodeError> {
     if M::VERSIONS_VALID.contains(&version) { Ok(()) } else { Err(DecodeError::UnsupportedVersion) }
 }
+
+#[cfg(test)]
+mod tests;
