@@ -96,8 +96,7 @@ pub(super) async fn serve(
     let frames = FrameReader::new(socket, context.frame_bytes_max);
     let mut connection = Connection { id, client_host, context, frames, writer, from_owner };
     match connection.run().await {
-        Ok(()) => {}
-        Err(ConnectionError::Stopping) => {}
+        Ok(()) | Err(ConnectionError::Stopping) => {}
         Err(error) => debug!(connection = id.0, peer = %connection.client_host, %error, "connection closed"),
     }
     drop(end);
@@ -209,7 +208,6 @@ impl Connection {
             api_key: api.key.to_wire(),
             min_version: api.announced_min,
             max_version: api.announced_max,
-            ..ApiVersion::default()
         };
         let answer = ApiVersionsResponse {
             error_code: ErrorCode::UnsupportedVersion.code(),

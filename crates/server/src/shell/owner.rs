@@ -225,3 +225,6 @@ impl fmt::Display for LastInput {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

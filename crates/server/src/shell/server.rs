@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::io;
-use std::net::{IpAddr, SocketAddr, TcpListener as StdListener};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener as StdListener};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
@@ -307,11 +307,14 @@ fn addresses(config: &BrokerConfig, bound: &[Bound]) -> Vec<NodeAddresses> {
 fn bootstrap(addresses: &[NodeAddresses]) -> String {
     let first = addresses.iter().filter_map(|node| node.listeners.first());
     let shown = first.map(|(_, address)| {
+        // An address that stands for all others is reached through the local host's.
         let host = match address.ip() {
-            IpAddr::V4(ip) if ip.is_unspecified() => "127.0.0.1".to_owned(),
-            IpAddr::V6(ip) if ip.is_unspecified() => "::1".to_owned(),
-            ip => ip.to_string(),
+            IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
+            IpAddr::V6(ip) if ip.is_unspecified() => IpAddr::V6(Ipv6Addr::LOCALHOST),
+            IpAddr::V4(ip) => IpAddr::V4(ip),
+            IpAddr::V6(ip) => IpAddr::V6(ip),
         };
+        let host = host.to_string();
         Endpoint { host, port: address.port() }.to_string()
     });
     shown.collect::<Vec<_>>().join(",")
@@ -446,3 +449,6 @@ fn unknown_apis(profile: Profile) -> Arc<[ApiKey]> {
     let is_unknown = |listed: Listed| profile == Profile::Kafka44 && listed != Listed::Always;
     APIS.iter().filter(|api| is_unknown(api.listed)).map(|api| api.key).collect()
 }
+
+#[cfg(test)]
+mod tests;
