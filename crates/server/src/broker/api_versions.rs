@@ -16,11 +16,19 @@ impl Broker {
     pub(super) fn handle_api_versions(&mut self, origin: &Origin, request: &ApiVersionsRequest) {
         let error = self.decide_api_versions(origin, request).err().unwrap_or(ErrorCode::None);
         let response = if error == ErrorCode::None {
-            self.api_versions(origin.api_version)
+            self.api_versions(origin)
         } else {
             ApiVersionsResponse { error_code: error.code(), ..ApiVersionsResponse::default() }
         };
         self.answer(origin, ResponseMessage::ApiVersions(response));
+    }
+
+    /// Returns the name of the listener that a request came through.
+    fn listener_name(&self, origin: &Origin) -> &str {
+        let nodes = &self.cluster.configs.start().nodes;
+        let node = nodes.iter().find(|node| node.id == origin.node);
+        let listener = node.and_then(|node| node.listeners.get(usize::from(origin.listener.0)));
+        listener.map_or("", |listener| &listener.name)
     }
 
     /// Judges who asks: a client names itself since version 3, and what it means to reach since version 5.
@@ -42,12 +50,15 @@ impl Broker {
         Ok(())
     }
 
-    fn api_versions(&self, version: i16) -> ApiVersionsResponse {
+    fn api_versions(&self, origin: &Origin) -> ApiVersionsResponse {
+        let version = origin.api_version;
+        let listener = self.listener_name(origin);
         let features = &self.cluster.features;
         let experimental = 3 <= features.share_version();
         let api_keys = APIS
             .iter()
             .filter(|api| experimental || api.listed == Listed::Always)
+            .filter(|api| self.cluster.configs.start().knows(listener, api))
             .map(|api| ApiVersion {
                 api_key: api.key.to_wire(),
                 min_version: api.announced_min,

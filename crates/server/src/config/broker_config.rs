@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use sharemark_protocol::NodeId;
+use sharemark_protocol::{Api, ApiKey, Listed, NodeId};
 
 use super::builder::ConfigBuilder;
 use super::features::Features;
@@ -96,6 +96,19 @@ impl BrokerConfig {
             },
         };
         names.iter().filter_map(|name| TxnDialect::parse(name)).collect()
+    }
+
+    /// Returns whether the listener called `listener` knows `api`: what is Kafka's own always, transactional
+    /// acknowledgements in the wire forms chosen for it.
+    pub fn knows(&self, listener: &str, api: &Api) -> bool {
+        match (api.listed, api.key) {
+            (Listed::Always, _) => true,
+            (
+                Listed::WithTxnShareAcknowledge,
+                ApiKey::AddShareAcksToTxn | ApiKey::SeedTxnShareAcknowledge,
+            ) => self.txn_dialects(listener).contains(&TxnDialect::Seed),
+            (Listed::WithTxnShareAcknowledge, _) => self.txn_dialects(listener).contains(&TxnDialect::K95),
+        }
     }
 
     /// Returns the properties that were set and are known, with their checked text.

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crossbeam_channel::{Sender, bounded};
 use sharemark_log::Memory;
-use sharemark_protocol::{APIS, ApiKey, Listed, NodeId};
+use sharemark_protocol::{APIS, ApiKey, NodeId};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{mpsc, watch};
@@ -21,7 +21,7 @@ use super::connection::{ListenerContext, serve};
 use super::machine;
 use super::owner::{self, Message, OwnerError};
 use crate::broker::{Broker, ConnectionId, ListenerId};
-use crate::config::{BrokerConfig, BuildError, ConfigBuilder, Endpoint, Profile};
+use crate::config::{BrokerConfig, BuildError, ConfigBuilder, Endpoint};
 
 /// How many messages may wait for the owner; a task with one more waits for room.
 const INBOX_MESSAGES_MAX: usize = 1024;
@@ -332,7 +332,6 @@ struct Accept {
     idle_max: Duration,
     frame_bytes_max: usize,
     decompressed_bytes_max: usize,
-    profile: Profile,
 }
 
 impl Accept {
@@ -357,7 +356,6 @@ impl Accept {
             decompressed_bytes_max: usize::try_from(settings.max_decompressed_message_bytes)
                 .unwrap_or(0)
                 .min(DECOMPRESSED_BYTES_MAX),
-            profile: config.profile,
         }
     }
 
@@ -378,7 +376,7 @@ impl Accept {
                 idle_max: self.idle_max,
                 frame_bytes_max: self.frame_bytes_max,
                 decompressed_bytes_max: self.decompressed_bytes_max,
-                unknown_apis: unknown_apis(self.profile),
+                unknown_apis: unknown_apis(config, &config.nodes[node].listeners[listener].name),
             };
             runtime.spawn(self.clone().accept(socket, context));
         }
@@ -422,6 +420,11 @@ impl Accept {
     }
 }
 
+/// Returns the APIs of the codec that a listener does not know.
+fn unknown_apis(config: &BrokerConfig, listener: &str) -> Arc<[ApiKey]> {
+    APIS.iter().filter(|api| !config.knows(listener, api)).map(|api| api.key).collect()
+}
+
 /// About a century: longer timers cannot be set.
 const IDLE_MS_MAX: u64 = 100 * 365 * 86_400_000;
 
@@ -442,12 +445,6 @@ impl Drop for Open {
     fn drop(&mut self) {
         self.all.fetch_sub(1, Ordering::Relaxed);
     }
-}
-
-/// Returns the APIs of the codec that a broker of `profile` does not know.
-fn unknown_apis(profile: Profile) -> Arc<[ApiKey]> {
-    let is_unknown = |listed: Listed| profile == Profile::Kafka44 && listed != Listed::Always;
-    APIS.iter().filter(|api| is_unknown(api.listed)).map(|api| api.key).collect()
 }
 
 #[cfg(test)]

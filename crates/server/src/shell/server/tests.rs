@@ -9,6 +9,7 @@ use sharemark_protocol::messages::metadata_request::MetadataRequest;
 use sharemark_protocol::{decode_response, encode_request};
 
 use super::*;
+use crate::config::Profile;
 
 fn server(change: impl FnOnce(ConfigBuilder) -> ConfigBuilder) -> Server {
     Server::builder().config(change).start().unwrap()
@@ -139,6 +140,19 @@ fn a_profile_of_kafka_does_not_know_our_own_apis() {
     let server = server(|config| config.profile(Profile::Kafka44));
     let mut stream = connect(&server);
     stream.write_all(request).unwrap();
+    assert_closed(stream);
+}
+
+#[test]
+fn a_listener_knows_the_dialects_chosen_for_it() {
+    let server = server(|config| config.property("listener.name.plaintext.share.txn.dialect", "seed"));
+    let mut stream = connect(&server);
+    stream.write_all(&api_versions(1)).unwrap();
+    let (_, answer) = decode_response(ApiKey::ApiVersions, 0, &read_frame(&mut stream)).unwrap();
+    let ResponseMessage::ApiVersions(answer) = answer else { panic!("another answer") };
+    let own: Vec<i16> = answer.api_keys.iter().map(|api| api.api_key).filter(|key| 94 < *key).collect();
+    assert_eq!(own, [32025, 32093]);
+    stream.write_all(b"\0\0\0\x0b\0\x5f\0\0\0\0\0\0\xff\xff\0").unwrap();
     assert_closed(stream);
 }
 
