@@ -1,0 +1,278 @@
+"""Cases for confluent-kafka (librdkafka). They run against the broker at BOOTSTRAP; arguments name cases."""
+
+import os
+import sys
+import time
+import traceback
+
+from confluent_kafka import (
+    AcknowledgeType,
+    Consumer,
+    KafkaException,
+    Producer,
+    ShareConsumer,
+    TopicPartition,
+)
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewTopic,
+    ResourceType,
+)
+
+BOOTSTRAP = os.environ.get("BOOTSTRAP", "")
+WAIT_SECONDS = 30
+CASES = []
+
+
+def case(body):
+    CASES.append(body)
+    return body
+
+
+def same(what, expected, actual):
+    if expected != actual:
+        raise AssertionError(f"{what}: expected {expected!r}, got {actual!r}")
+
+
+def config(**more):
+    settings = {"bootstrap.servers": BOOTSTRAP}
+    settings.update({name.replace("_", "."): value for name, value in more.items()})
+    return settings
+
+
+NAMES = 0
+
+
+def fresh(prefix):
+    global NAMES
+    NAMES += 1
+    return f"{prefix}-py-{os.getpid()}-{NAMES}"
+
+
+def create_topic(prefix, partitions=1):
+    name = fresh(prefix)
+    admin = AdminClient(config())
+    admin.create_topics([NewTopic(name, partitions, 1)])[name].result(WAIT_SECONDS)
+    end = time.monotonic() + WAIT_SECONDS
+    while time.monotonic() < end:
+        topic = admin.list_topics(name, timeout=WAIT_SECONDS).topics[name]
+        if topic.error is None and topic.partitions and all(p.leader >= 0 for p in topic.partitions.values()):
+            return name
+        time.sleep(0.02)
+    raise AssertionError(f"no leaders for {name}")
+
+
+def share_group(**settings):
+    name = fresh("share")
+    settings = {"share.auto.offset.reset": "earliest"} | {k.replace("_", "."): v for k, v in settings.items()}
+    entries = [
+        ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET) for key, value in settings.items()
+    ]
+    resource = ConfigResource(ResourceType.GROUP, name, incremental_configs=entries)
+    admin = AdminClient(config())  # It must live until the answer is there.
+    admin.incremental_alter_configs([resource])[resource].result(WAIT_SECONDS)
+    time.sleep(0.1)  # Kafka applies it after its answer.
+    return name
+
+
+def send(topic, values, **settings):
+    failed = []
+    producer = Producer(config(**settings))
+    for value in values:
+        producer.produce(topic, value, on_delivery=lambda error, _: error and failed.append(error))
+    same("messages left in the queue", 0, producer.flush(WAIT_SECONDS))
+    same("failed deliveries", [], failed)
+
+
+def read(topic, isolation, count):
+    consumer = Consumer(config(group_id=fresh("reader"), isolation_level=isolation, enable_auto_commit=False))
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    values = []
+    end = time.monotonic() + WAIT_SECONDS
+    while len(values) < count and time.monotonic() < end:
+        for message in consumer.consume(500, 0.2):
+            if message.error():
+                raise KafkaException(message.error())
+            values.append(message.value().decode())
+    values += [message.value().decode() for message in consumer.consume(500, 0.5) if not message.error()]
+    consumer.close()
+    return values
+
+
+def numbered(count):
+    return [f"v{index}" for index in range(count)]
+
+
+def share_consumer(group, **settings):
+    return ShareConsumer(config(group_id=group, **settings))
+
+
+def take(consumer, count):
+    messages = []
+    end = time.monotonic() + WAIT_SECONDS
+    while len(messages) < count and time.monotonic() < end:
+        for message in consumer.poll(0.5):
+            if message.error():
+                raise KafkaException(message.error())
+            messages.append(message)
+    if len(messages) < count:
+        raise AssertionError(f"only {len(messages)} of {count} records came")
+    return messages
+
+
+def nothing(consumer, polls=3):
+    for _ in range(polls):
+        same("records where none should come", 0, len(list(consumer.poll(0.4))))
+
+
+def commit(consumer):
+    for partition, error in consumer.commit_sync(WAIT_SECONDS).items():
+        same(f"commit of {partition}", None, error)
+
+
+@case
+def produce_and_consume():
+    topic = create_topic("round")
+    send(topic, numbered(300))
+    same("values", numbered(300), read(topic, "read_uncommitted", 300))
+
+
+@case
+def idempotent_producer():
+    topic = create_topic("idempotent")
+    send(topic, numbered(200), enable_idempotence=True)
+    same("values", numbered(200), read(topic, "read_committed", 200))
+
+
+@case
+def compression():
+    for codec in ("gzip", "snappy", "lz4", "zstd"):
+        topic = create_topic("codec")
+        send(topic, numbered(100), compression_type=codec, linger_ms=50)
+        same(f"values with {codec}", numbered(100), read(topic, "read_committed", 100))
+
+
+@case
+def admin_topics_and_configs():
+    topic = create_topic("admin", 2)
+    admin = AdminClient(config())
+    same("partitions", 2, len(admin.list_topics(topic, timeout=WAIT_SECONDS).topics[topic].partitions))
+    resource = ConfigResource(ResourceType.TOPIC, topic)
+    described = admin.describe_configs([resource])[resource].result(WAIT_SECONDS)
+    same("retention.ms", "604800000", described["retention.ms"].value)
+    cluster = admin.describe_cluster(request_timeout=WAIT_SECONDS).result(WAIT_SECONDS)
+    same("there are nodes", True, len(cluster.nodes) > 0)
+    admin.delete_topics([topic])[topic].result(WAIT_SECONDS)
+
+
+@case
+def transactions():
+    topic = create_topic("txn")
+    producer = Producer(config(transactional_id=fresh("id")))
+    producer.init_transactions(WAIT_SECONDS)
+    for values, end in ((["a", "b"], "commit"), (["c"], "abort"), (["d"], "commit")):
+        producer.begin_transaction()
+        for value in values:
+            producer.produce(topic, value)
+        producer.flush(WAIT_SECONDS)
+        if end == "commit":
+            producer.commit_transaction(WAIT_SECONDS)
+        else:
+            producer.abort_transaction(WAIT_SECONDS)
+    same("committed", ["a", "b", "d"], read(topic, "read_committed", 3))
+    same("uncommitted", ["a", "b", "c", "d"], read(topic, "read_uncommitted", 4))
+
+
+@case
+def fenced_producer():
+    topic = create_topic("fenced")
+    name = fresh("id")
+    old = Producer(config(transactional_id=name))
+    old.init_transactions(WAIT_SECONDS)
+    old.begin_transaction()
+    old.produce(topic, "old")
+    old.flush(WAIT_SECONDS)
+    young = Producer(config(transactional_id=name))
+    young.init_transactions(WAIT_SECONDS)
+    young.begin_transaction()
+    young.produce(topic, "young")
+    young.commit_transaction(WAIT_SECONDS)
+    try:
+        old.commit_transaction(WAIT_SECONDS)
+    except KafkaException as refused:
+        same("the refusal is fatal", True, refused.args[0].fatal())
+    else:
+        raise AssertionError("the old producer could commit")
+    same("committed", ["young"], read(topic, "read_committed", 1))
+
+
+@case
+def share_implicit():
+    topic, group = create_topic("implicit"), share_group()
+    send(topic, numbered(50))
+    with share_consumer(group) as consumer:
+        consumer.subscribe([topic])
+        same("values", numbered(50), [m.value().decode() for m in take(consumer, 50)])
+        commit(consumer)
+    with share_consumer(group) as consumer:
+        consumer.subscribe([topic])
+        nothing(consumer)
+
+
+@case
+def share_explicit():
+    topic, group = create_topic("explicit"), share_group()
+    send(topic, numbered(4))
+    with share_consumer(group, share_acknowledgement_mode="explicit") as consumer:
+        consumer.subscribe([topic])
+        messages = take(consumer, 4)
+        types = (AcknowledgeType.ACCEPT, AcknowledgeType.RELEASE, AcknowledgeType.REJECT, AcknowledgeType.RELEASE)
+        for message, kind in zip(messages, types):
+            same("delivery count", 1, message.delivery_count())
+            consumer.acknowledge(message, kind)
+        commit(consumer)
+        again = {}
+        while len(again) < 2:
+            for message in take(consumer, 1):
+                again[message.value().decode()] = message.delivery_count()
+                consumer.acknowledge(message)
+        same("released records", {"v1": 2, "v3": 2}, again)
+        commit(consumer)
+        nothing(consumer)
+
+
+@case
+def share_lock_lapses():
+    topic, group = create_topic("lapse"), share_group(share_record_lock_duration_ms="1000")
+    send(topic, ["slow"])
+    with share_consumer(group, share_acknowledgement_mode="explicit") as slow, share_consumer(group) as quick:
+        slow.subscribe([topic])
+        held = take(slow, 1)[0]
+        quick.subscribe([topic])
+        same("delivery count after a lapse", 2, take(quick, 1)[0].delivery_count())
+        slow.acknowledge(held)
+        same("an acknowledgement after the lapse fails", True, any(slow.commit_sync(WAIT_SECONDS).values()))
+        commit(quick)
+
+
+def main():
+    wanted = sys.argv[1:]
+    cases = [body for body in CASES if not wanted or body.__name__ in wanted]
+    failed = 0
+    for body in cases:
+        start = time.monotonic()
+        try:
+            body()
+            print(f"ok {body.__name__} ({(time.monotonic() - start) * 1000:.0f} ms)", flush=True)
+        except Exception:  # Any failure is the case's; the next case runs all the same.
+            failed += 1
+            print(f"FAILED {body.__name__}", flush=True)
+            traceback.print_exc(file=sys.stdout)
+    print(f"cases {len(cases)}", flush=True)
+    os._exit(1 if failed or not cases else 0)  # A client of a failed case may still wait for its broker.
+
+
+main()
