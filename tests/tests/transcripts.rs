@@ -14,7 +14,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use sharemark_testkit::process::{KafkaPeer, Sharemark, workspace};
 use sharemark_testkit::transcript::{
-    Kind, Names, Origin, Script, Session, Target, TcpTarget, difference, is_sharemark_only, run, warm_up,
+    Kind, Names, Origin, Script, Session, Target, TcpTarget, difference, find_coordinators,
+    is_sharemark_only, run, warm_up,
 };
 
 /// Files run at once on one Kafka: they mostly wait.
@@ -142,8 +143,15 @@ fn the_server_answers_as_recorded() {
         }
         let own = !kafka_has_it(&script);
         let record = (own && update.as_deref() == Some("sharemark")).then_some(Origin::Sharemark);
-        let server = Sharemark::start_on_free_port(&[]).unwrap();
+        let server = if own {
+            Sharemark::start_on_free_port(&[]).unwrap()
+        } else {
+            let properties = workspace().join("tests/transcripts/broker.properties");
+            let properties = properties.to_string_lossy();
+            Sharemark::start_on_free_port(&["--profile", "kafka-4.4", "--config-file", &properties]).unwrap()
+        };
         let mut target = TcpTarget::new(Kind::Sharemark, server.bootstrap());
+        find_coordinators(&mut Session::new(&mut target, names(String::new()))).unwrap();
         failures.extend(check(&path, &mut target, names(String::new()), record));
     }
     assert!(failures.is_empty(), "{}", failures.join("\n"));

@@ -1,0 +1,76 @@
+//! Runs the suites of real clients in `tests/interop/` against the server.
+//!
+//! A suite prints `cases N` and fails by its exit code. Without its tool it is skipped with a printed line, but
+//! fails where `CI` is set. `INTEROP_BOOTSTRAP=host:port` tries the suites on another broker.
+
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests")]
+
+use std::process::Command;
+
+use sharemark_testkit::process::{Sharemark, workspace};
+
+/// The keys that Kafka 4.4 does not know and that the default profile announces.
+const UNKNOWN_KEYS: &str = "32025,32093,95";
+const KCAT_TOPICS: [&str; 5] = ["kcat-none", "kcat-gzip", "kcat-snappy", "kcat-lz4", "kcat-zstd"];
+
+fn has(tool: &str, version_option: &str) -> bool {
+    Command::new(tool).arg(version_option).output().is_ok_and(|output| output.status.success())
+}
+
+/// Runs one suite, unless a tool is missing.
+fn suite(name: &str, tools: &[(&str, &str)], cases_min: usize) {
+    for (tool, version_option) in tools {
+        if !has(tool, version_option) {
+            assert!(std::env::var_os("CI").is_none(), "{tool} is needed for the {name} suite");
+            println!("skipped: {name}: there is no {tool} here");
+            return;
+        }
+    }
+    let mut run = Command::new(workspace().join("tests/interop").join(name).join("run.sh"));
+    let server;
+    if let Ok(bootstrap) = std::env::var("INTEROP_BOOTSTRAP") {
+        run.env("BOOTSTRAP", bootstrap);
+    } else {
+        let mut arguments = Vec::new();
+        for topic in KCAT_TOPICS {
+            arguments.extend(["--topic", topic]);
+        }
+        server = Sharemark::start_on_free_port(&arguments).unwrap();
+        run.env("BOOTSTRAP", server.bootstrap().to_string()).env("EXPECT_UNKNOWN_KEYS", UNKNOWN_KEYS);
+    }
+    let output = run.env("TOPICS", KCAT_TOPICS.join(" ")).output().unwrap();
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    println!("{name}:\n{stdout}");
+    let cases: usize = stdout
+        .lines()
+        .rev()
+        .find_map(|line| line.strip_prefix("cases "))
+        .unwrap_or_else(|| {
+            panic!("{name} prints how many cases it ran: {}", String::from_utf8_lossy(&output.stderr))
+        })
+        .parse()
+        .expect("a number of cases");
+    let failed: Vec<&str> = stdout.lines().filter(|line| line.starts_with("FAILED")).collect();
+    assert!(output.status.success(), "{name}: {failed:?}");
+    assert!(cases_min <= cases, "{name} ran {cases} cases, at least {cases_min} are there");
+}
+
+#[test]
+fn java() {
+    suite("java", &[("java", "-version"), ("mvn", "-version")], 44);
+}
+
+#[test]
+fn go() {
+    suite("go", &[("go", "version")], 12);
+}
+
+#[test]
+fn python() {
+    suite("python", &[("python3", "--version")], 9);
+}
+
+#[test]
+fn kcat() {
+    suite("kcat", &[("kcat", "-V")], 14);
+}
