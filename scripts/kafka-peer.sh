@@ -55,27 +55,8 @@ listeners=PLAINTEXT://127.0.0.1:$port,CONTROLLER://127.0.0.1:$controller
 controller.listener.names=CONTROLLER
 log.dirs=$folder/data
 log.cleaner.dedupe.buffer.size=4194304
-auto.create.topics.enable=false
-offsets.topic.num.partitions=1
-offsets.topic.replication.factor=1
-transaction.state.log.num.partitions=1
-transaction.state.log.replication.factor=1
-transaction.state.log.min.isr=1
-share.coordinator.state.topic.num.partitions=1
-share.coordinator.state.topic.replication.factor=1
-share.coordinator.state.topic.min.isr=1
-group.share.min.record.lock.duration.ms=1000
-group.share.min.session.timeout.ms=1000
-group.share.min.heartbeat.interval.ms=100
-group.share.heartbeat.interval.ms=200
-group.share.assignment.interval.ms=0
-group.consumer.min.heartbeat.interval.ms=100
-group.consumer.heartbeat.interval.ms=200
-group.consumer.assignment.interval.ms=0
-group.initial.rebalance.delay.ms=0
-group.min.session.timeout.ms=1000
-transaction.abort.timed.out.transaction.cleanup.interval.ms=200
 PROPERTIES
+  cat "$here/tests/transcripts/broker.properties"
   printf '%s\n' "${KAFKA_PEER_PROPERTIES:-}" | tr ';' '\n'
 }
 

@@ -20,7 +20,7 @@ pub use names::Names;
 pub use script::{Block, Origin, Part, Script, ScriptError};
 pub use session::{Session, is_sharemark_only};
 pub use target::{Kind, Received, Target, TcpTarget};
-pub use warm_up::warm_up;
+pub use warm_up::{find_coordinators, warm_up};
 
 use std::fmt::Write;
 

@@ -12,7 +12,7 @@ use sharemark_protocol::messages::describe_share_group_offsets_response::{
     DescribeShareGroupOffsetsResponse, DescribeShareGroupOffsetsResponseGroup,
     DescribeShareGroupOffsetsResponsePartition, DescribeShareGroupOffsetsResponseTopic,
 };
-use sharemark_protocol::{ErrorCode, NodeId, Offset, SharePartitionKey, TopicIdPartition};
+use sharemark_protocol::{ErrorCode, NodeId, Offset, SharePartitionKey, TopicId, TopicIdPartition};
 use sharemark_share_coordinator::StateSummary;
 
 use super::Broker;
@@ -52,7 +52,7 @@ impl Broker {
             let group_index = operation.response.groups.len();
             for (topic_index, topic) in group.topics.iter().enumerate() {
                 for (index, partition) in topic.partitions.iter().enumerate() {
-                    if partition.error_code == ErrorCode::None.code() {
+                    if partition.error_code == ErrorCode::None.code() && topic.topic_id != TopicId::ZERO {
                         let key = SharePartitionKey {
                             group_id: (&*group.group_id).into(),
                             topic_id: topic.topic_id,
@@ -118,7 +118,8 @@ impl Broker {
                     let facts = self.cluster.topic_named(&topic.topic_name);
                     let error = match facts {
                         _ if !may_see(&topic.topic_name) => ErrorCode::TopicAuthorizationFailed,
-                        None => ErrorCode::UnknownTopicOrPartition,
+                        // A topic that is gone is told like one that nobody has consumed.
+                        None => ErrorCode::None,
                         Some(_) => ErrorCode::None,
                     };
                     let partitions = topic.partitions.iter().map(|index| failed(*index, error)).collect();

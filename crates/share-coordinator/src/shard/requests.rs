@@ -103,7 +103,8 @@ impl ShareCoordinatorShard {
             state_epoch: *state_epoch,
             leader_epoch: before.map_or(LeaderEpoch::new(0), |state| state.leader_epoch),
             start_offset: *start_offset,
-            delivery_complete_count: None,
+            // Where the start is known, so is that nothing above it is done.
+            delivery_complete_count: start_offset.map(|_| 0),
             create_timestamp: now,
             write_timestamp: now,
             batches: Vec::new(),

@@ -8,12 +8,12 @@ use m::share_group_heartbeat_request::ShareGroupHeartbeatRequest;
 use super::arguments::CommandError;
 use super::session::Session;
 
-/// Makes a Kafka ready for transcripts. Its names must be of a run of their own.
+/// Looks for a coordinator of each kind, as every client does first: that makes the internal topics.
 ///
 /// # Errors
 ///
-/// If it never becomes ready.
-pub fn warm_up(session: &mut Session<'_>) -> Result<(), CommandError> {
+/// If one is never found.
+pub fn find_coordinators(session: &mut Session<'_>) -> Result<(), CommandError> {
     for (key_type, key) in [(0, "warm"), (1, "warm"), (2, "warm:AAAAAAAAAAAAAAAAAAAAAQ:0")] {
         let request = FindCoordinatorRequest {
             key_type,
@@ -25,6 +25,16 @@ pub fn warm_up(session: &mut Session<'_>) -> Result<(), CommandError> {
             Ok(answer.coordinators.iter().all(|coordinator| coordinator.error_code == 0))
         })?;
     }
+    Ok(())
+}
+
+/// Makes a Kafka ready for transcripts. Its names must be of a run of their own.
+///
+/// # Errors
+///
+/// If it never becomes ready.
+pub fn warm_up(session: &mut Session<'_>) -> Result<(), CommandError> {
+    find_coordinators(session)?;
     let heartbeat = ShareGroupHeartbeatRequest {
         group_id: "warm".into(),
         member_id: "warm".into(),
