@@ -57,6 +57,8 @@ pub struct SharePartition {
     /// The lowest offset that may be tracked anew. It stays behind when the log start moves, since a record
     /// batch that straddles the log start is delivered whole.
     floor: i64,
+    /// Whether locks and changes below the start may be left, since the log start moved.
+    log_start_moved: bool,
     /// The lowest offset that may be acquired: available, in a hole, or `next`.
     first_available: i64,
     /// How many offsets at or above `start` are final.
@@ -166,12 +168,17 @@ impl SharePartition {
             let until = front.final_until(self.start);
             self.final_count -= until - self.start;
             self.start = until;
-            if until <= front.last() {
+            if until <= front.last()
+                || (self.log_start_moved && front.final_until(front.first()) <= front.last())
+            {
                 break;
             }
             self.batches.pop_front();
         }
-        self.skip_stuck_front();
+        if self.log_start_moved {
+            self.skip_stuck_front();
+            self.log_start_moved = self.batches.front().is_some_and(|front| front.first() < self.start);
+        }
         let moved = old_start < self.start;
         if moved {
             self.floor = self.floor.max(self.start);

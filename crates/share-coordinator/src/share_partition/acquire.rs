@@ -95,8 +95,11 @@ impl SharePartition {
             return (0, Change::default());
         };
         let begin = acquired.len();
+        let mut moved_start = false;
+        if self.archive_vanished(fetched.fetch_offset.get(), front.range.first().get() - 1) {
+            moved_start = self.settle(self.first_available);
+        }
         let search_from = self.first_available;
-        let has_archived = self.archive_vanished(fetched.fetch_offset.get(), front.range.first().get() - 1);
         let (max_records, last) = self.acquisition_bounds(config, request, back.range.last().get());
         let mut record_count = 0;
         if 0 < max_records
@@ -125,10 +128,9 @@ impl SharePartition {
         if has_aborted {
             record_count -= self.archive_aborted(fetched.batches, begin, acquired);
         }
-        if record_count == 0 && !has_archived && !has_aborted {
-            return (0, Change::default());
+        if 0 < record_count || has_aborted {
+            moved_start |= self.settle(search_from);
         }
-        let moved_start = self.settle(search_from);
         (record_count, Change { freed_records: false, moved_start, archiving: false })
     }
 
@@ -162,10 +164,15 @@ impl SharePartition {
                 }
                 following => {
                     let high = following.map_or(last, |batch| last.min(batch.first() - 1));
-                    let inserted = acquisition.acquire_new(cursor, high);
+                    let inserted = acquisition.acquire_new(self.start, cursor, high);
                     cursor = high + 1;
-                    for batch in inserted {
+                    for mut batch in inserted {
                         self.next = self.next.max(batch.last() + 1);
+                        if batch.first() < self.start {
+                            // It straddles the log start: its two parts go different ways.
+                            self.log_start_moved = true;
+                            batch.split();
+                        }
                         self.batches.insert(index, batch);
                         index += 1;
                     }
@@ -283,7 +290,9 @@ fn kept(first: i64, last: i64, delivery_count: i16) -> Option<AcquiredRange> {
 
 impl Acquisition<'_> {
     /// Acquires offsets from `first` to `last` at most, none of which is tracked; returns the new batches.
-    fn acquire_new(&mut self, first: i64, last: i64) -> NewBatches {
+    ///
+    /// What is tracked without being acquired is available, or archived below `start`.
+    fn acquire_new(&mut self, start: i64, first: i64, last: i64) -> NewBatches {
         let remaining = self.max_records - self.record_count;
         let is_cut = remaining < last - first + 1;
         if self.mode == AcquireMode::RecordLimit {
@@ -293,6 +302,10 @@ impl Acquisition<'_> {
             let mut batch = Batch::whole(first, last_tracked, Word::new(RecordState::Available, 0));
             if last_acquired < last_tracked {
                 batch.words_mut(first, last_acquired).fill(self.word(1));
+                if last_acquired + 1 < start {
+                    let below = batch.words_mut(last_acquired + 1, last_tracked.min(start - 1));
+                    below.fill(Word::new(RecordState::Archived, 0));
+                }
             } else {
                 batch.set_whole(self.word(1));
             }

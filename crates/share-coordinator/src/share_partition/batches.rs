@@ -56,12 +56,17 @@ impl Batch {
     /// Returns the states of the offsets `first..=last`, splitting the batch if it is whole.
     pub(super) fn words_mut(&mut self, first: i64, last: i64) -> &mut [Word] {
         let range = (first - self.first) as usize..(last - self.first + 1) as usize;
-        if let Body::Whole(word) = self.body {
-            self.body = Body::Split(vec![word; self.offset_count() as usize].into_boxed_slice());
-        }
+        self.split();
         match &mut self.body {
             Body::Split(words) => &mut words[range],
             Body::Whole(_) => unreachable!("a whole batch was split just above"),
+        }
+    }
+
+    /// Gives each offset a state of its own.
+    pub(super) fn split(&mut self) {
+        if let Body::Whole(word) = self.body {
+            self.body = Body::Split(vec![word; self.offset_count() as usize].into_boxed_slice());
         }
     }
 

@@ -35,6 +35,7 @@ impl SharePartition {
             start,
             next: start,
             floor: start,
+            log_start_moved: false,
             first_available: start,
             final_count: 0,
             batches: Batches::default(),

@@ -24,9 +24,13 @@ impl SharePartition {
                 word
             }
         });
+        // Normally nothing below the start is tracked anew. But a record batch that was not reached yet and that
+        // the log start cuts in two is delivered whole, as long as anything is tracked.
+        let tracked_end = self.batches.back().map_or(log_start, |back| back.last() + 1);
+        self.floor = tracked_end.min(log_start);
         self.start = log_start;
+        self.log_start_moved = true;
         self.next = self.next.max(log_start);
-        self.final_count = 0;
         let mut final_count = 0;
         self.batches.each_run(log_start, i64::MAX, |low, high, word| {
             if word.is_final() {
@@ -42,8 +46,7 @@ impl SharePartition {
     fn split_at(&mut self, log_start: i64) {
         let index = self.batches.find(log_start);
         if let Some(batch) = self.batches.get_mut(index).filter(|batch| batch.first() < log_start) {
-            let (first, last) = (batch.first(), batch.last());
-            batch.words_mut(first, last);
+            batch.split();
         }
     }
 }

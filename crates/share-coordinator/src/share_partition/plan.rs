@@ -58,7 +58,7 @@ impl StatePlan {
     #[inline]
     pub(super) fn push(&mut self, first: i64, last: i64, state: RecordState, delivery_count: i16) {
         if state.is_final() {
-            self.final_count += last - first + 1;
+            self.final_count += (last - first.max(self.start) + 1).max(0);
         }
         self.push_batch(StateBatch { range: range(first, last), state, delivery_count, staged: None });
     }
