@@ -3,6 +3,7 @@
 mod codegen;
 mod docs;
 mod files;
+mod test;
 mod vectors;
 
 /// The table of served APIs. The generator includes its source rather than depend on the crate, so
@@ -16,6 +17,7 @@ use std::process::ExitCode;
 const USAGE: &str = "usage: cargo xtask CHORE
 
 chores:
+  test             runs everything that must hold: format, lints, docs, dependencies, all tests
   codegen          writes crates/protocol/src/generated from the message schemas
   codegen --check  compares it with a fresh generation; exits 1 on a difference
   docs             writes the generated parts of docs/protocol.md
@@ -37,6 +39,7 @@ fn main() -> ExitCode {
         ["codegen", "--check"] => codegen::run(files::Mode::Check),
         ["docs"] => docs::run(files::Mode::Write),
         ["docs", "--check"] => docs::run(files::Mode::Check),
+        ["test"] => test::run(),
         ["vectors"] => vectors::run("all", "5", None),
         ["vectors", "records"] => vectors::run("records", "5", None),
         ["vectors", "records", count] => vectors::run("records", count, None),

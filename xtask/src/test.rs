@@ -1,0 +1,123 @@
+//! `cargo xtask test`: everything that must hold before a change lands, in one command.
+//!
+//! A step whose tool is missing is skipped, and said to be. Under CI nothing may be skipped.
+
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use crate::Failure;
+
+/// One step of the run.
+struct Step {
+    name: &'static str,
+    /// The tool that it needs, as a command that tells its version.
+    needs: Option<&'static [&'static str]>,
+    command: &'static [&'static str],
+}
+
+const CARGO_DENY: &[&str] = &["cargo-deny", "--version"];
+const MAVEN: &[&str] = &["mvn", "--version"];
+
+/// Cheap checks first, so that a slip is told early.
+const STEPS: &[Step] = &[
+    Step { name: "format", needs: None, command: &["cargo", "fmt", "--all", "--check"] },
+    Step {
+        name: "dependencies",
+        needs: Some(CARGO_DENY),
+        command: &["cargo", "deny", "--log-level", "error", "check", "bans", "licenses", "sources"],
+    },
+    Step { name: "generated pages", needs: None, command: &["cargo", "xtask", "docs", "--check"] },
+    Step { name: "generated messages", needs: Some(MAVEN), command: &["cargo", "xtask", "codegen", "--check"] },
+    Step {
+        name: "core without a shell",
+        needs: None,
+        command: &["cargo", "check", "--quiet", "--package", "sharemark", "--no-default-features"],
+    },
+    Step {
+        name: "lints",
+        needs: None,
+        command: &["cargo", "clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"],
+    },
+    Step {
+        name: "documentation",
+        needs: None,
+        command: &["cargo", "doc", "--quiet", "--workspace", "--no-deps", "--document-private-items"],
+    },
+    Step { name: "build", needs: None, command: &["cargo", "build", "--quiet", "--workspace"] },
+    Step { name: "tests", needs: None, command: &["cargo", "test", "--workspace", "--no-fail-fast"] },
+];
+
+/// Runs all steps, and says in the end what was skipped and what failed.
+pub(crate) fn run() -> Result<(), Failure> {
+    let is_ci = std::env::var_os("CI").is_some();
+    let mut failed = Vec::new();
+    let mut skipped = Vec::new();
+    for step in STEPS {
+        if let Some(needs) = step.needs
+            && !succeeds(needs)
+        {
+            skipped.push(format!("{} (needs {})", step.name, needs[0]));
+            continue;
+        }
+        println!("== {}", step.name);
+        let started = Instant::now();
+        if !run_step(step)? {
+            failed.push(step.name.to_owned());
+        }
+        println!("== {}: {:.0} s", step.name, started.elapsed().as_secs_f64());
+    }
+    if let Err(failure) = check_core_dependencies() {
+        failed.push(failure);
+    }
+    for name in &skipped {
+        println!("skipped: {name}");
+    }
+    if is_ci && !skipped.is_empty() {
+        failed.push("a step was skipped under CI".to_owned());
+    }
+    if failed.is_empty() { Ok(()) } else { Err(format!("failed: {}", failed.join(", "))) }
+}
+
+fn run_step(step: &Step) -> Result<bool, Failure> {
+    let mut command = Command::new(step.command[0]);
+    command.args(&step.command[1..]).env("SHAREMARK_BIN", binary());
+    if step.name == "documentation" {
+        command.env("RUSTDOCFLAGS", "-D warnings");
+    }
+    let status = command.status().map_err(|error| format!("{}: {error}", step.command.join(" ")))?;
+    Ok(status.success())
+}
+
+/// Returns where `cargo build` puts the program, for tests that start it.
+fn binary() -> PathBuf {
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from);
+    let target = if target.is_absolute() { target } else { workspace().join(target) };
+    target.join("debug/sharemark")
+}
+
+fn workspace() -> PathBuf {
+    let manifest = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    manifest.parent().map_or_else(|| manifest.clone(), PathBuf::from)
+}
+
+/// The deterministic core must build without threads and sockets.
+fn check_core_dependencies() -> Result<(), Failure> {
+    let output = Command::new("cargo")
+        .args(["tree", "--package", "sharemark", "--no-default-features", "--edges", "normal", "--prefix", "none"])
+        .output()
+        .map_err(|error| format!("cargo tree: {error}"))?;
+    let tree = String::from_utf8_lossy(&output.stdout);
+    if !output.status.success() || !tree.contains("sharemark-log") {
+        return Err("cargo tree does not tell the core's dependencies".to_owned());
+    }
+    match tree.lines().find(|line| line.starts_with("tokio ") || line.starts_with("crossbeam")) {
+        Some(line) => Err(format!("the core depends on {line}")),
+        None => Ok(()),
+    }
+}
+
+fn succeeds(command: &[&str]) -> bool {
+    let status = Command::new(command[0]).args(&command[1..]).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    status.is_ok_and(|status| status.success())
+}
