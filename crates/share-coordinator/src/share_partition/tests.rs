@@ -45,6 +45,9 @@ fn producer(id: i64, epoch: i16) -> Producer {
     Producer::from_wire(id, epoch).unwrap()
 }
 
+/// Ranges with their acknowledge types.
+type Ranges<'a> = &'a [(i64, i64, &'a [i8])];
+
 /// A stored batch.
 fn stored(first: i64, last: i64, state: RecordState, delivery_count: i16) -> StateBatch {
     StateBatch { range: range(first, last), state, delivery_count, staged: None }
@@ -109,14 +112,14 @@ impl Driver {
         self.fetch_with(member, max_records, 500, AcquireMode::RecordLimit)
     }
 
-    fn decide(&mut self, member: &str, ranges: &[(i64, i64, &[i8])]) -> Result<(), ErrorCode> {
+    fn decide(&mut self, member: &str, ranges: Ranges<'_>) -> Result<(), ErrorCode> {
         self.decide_with(member, ranges, RULES)
     }
 
     fn decide_with(
         &mut self,
         member: &str,
-        ranges: &[(i64, i64, &[i8])],
+        ranges: Ranges<'_>,
         rules: AcknowledgeRules,
     ) -> Result<(), ErrorCode> {
         let batches: Vec<_> = ranges
@@ -131,7 +134,7 @@ impl Driver {
     }
 
     /// Acknowledges and stores in one step.
-    fn acknowledge(&mut self, member: &str, ranges: &[(i64, i64, &[i8])]) -> ErrorCode {
+    fn acknowledge(&mut self, member: &str, ranges: Ranges<'_>) -> ErrorCode {
         match self.decide(member, ranges) {
             Ok(()) => {
                 self.change = self.partition.apply(self.now, &self.config, &self.plan);
@@ -153,7 +156,7 @@ impl Driver {
         self.acknowledge(member, &[(first, last, &[2])])
     }
 
-    fn stage(&mut self, member: Option<&str>, by: Producer, ranges: &[(i64, i64, &[i8])]) -> ErrorCode {
+    fn stage(&mut self, member: Option<&str>, by: Producer, ranges: Ranges<'_>) -> ErrorCode {
         let outcome = self.decide_stage(member, by, ranges);
         if outcome.is_ok() {
             self.change = self.partition.apply(self.now, &self.config, &self.plan);
@@ -166,7 +169,7 @@ impl Driver {
         &mut self,
         member: Option<&str>,
         by: Producer,
-        ranges: &[(i64, i64, &[i8])],
+        ranges: Ranges<'_>,
     ) -> Result<(), ErrorCode> {
         let batches: Vec<_> = ranges
             .iter()

@@ -15,7 +15,7 @@ fn held() -> Driver {
 #[test]
 fn refusals_come_in_their_order_and_apply_nothing() {
     // Rows 3 to 14 of the behaviour table.
-    let cases: [(&str, &[(i64, i64, &[i8])], ErrorCode); 18] = [
+    let cases: [(&str, Ranges<'_>, ErrorCode); 18] = [
         ("B", &[(0, 0, &[1])], INVALID_STATE),
         ("A", &[(10, 12, &[1])], INVALID_REQUEST),
         ("A", &[(5, 12, &[1])], INVALID_REQUEST),

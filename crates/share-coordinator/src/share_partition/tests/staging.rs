@@ -91,7 +91,7 @@ fn staged_states_follow_the_type_and_the_dead_letter_queue() {
 #[test]
 fn refusals_stage_nothing() {
     let owner = producer(7, 3);
-    let cases: [(&str, &[(i64, i64, &[i8])], ErrorCode); 13] = [
+    let cases: [(&str, Ranges<'_>, ErrorCode); 13] = [
         ("A", &[(0, 0, &[2])], INVALID_REQUEST),
         ("A", &[(0, 0, &[4])], INVALID_REQUEST),
         ("A", &[(0, 0, &[5])], INVALID_REQUEST),
