@@ -1,7 +1,7 @@
 //! Appends to logs, and what comes of them: writes to flush, requests to wake, memory in use.
 
 use sharemark_log::batch::{BatchBuilder, CheckedBatch};
-use sharemark_log::{AppendContext, Appended, Log, Origin, StorageWrite};
+use sharemark_log::{AppendContext, Appended, Log, Origin, RecordError, StorageWrite};
 use sharemark_protocol::{CoordinatorRecord, ErrorCode, Offset, Producer, TopicIdPartition};
 
 use super::Broker;
@@ -28,18 +28,23 @@ impl Broker {
     /// # Errors
     ///
     /// - `KafkaStorageError` if all logs together have reached the memory limit; a producer tries again.
-    /// - What the log refuses.
+    /// - What the log refuses; `record_errors` then says which records, where it is for some of them.
     pub(super) fn append_produced(
         &mut self,
         now: Now,
         at: TopicIdPartition,
         batch: CheckedBatch,
         verified: bool,
+        record_errors: &mut Vec<RecordError>,
     ) -> Result<Appended, ErrorCode> {
         let partition = self.cluster.partition(at).ok_or(ErrorCode::UnknownTopicOrPartition)?;
         let context =
             AppendContext { origin: Origin::Client, leader_epoch: partition.leader_epoch, verified };
-        let plan = partition.log.decide_append(now.clock, &batch, context)?;
+        let decided = partition.log.decide_append(now.clock, &batch, context);
+        if matches!(decided, Err(ErrorCode::InvalidRecord | ErrorCode::InvalidTimestamp)) {
+            partition.log.record_errors(now.clock, &batch, record_errors);
+        }
+        let plan = decided?;
         let size_bytes = u64::try_from(batch.size()).unwrap_or(u64::MAX);
         let limit_bytes = self.cluster.configs.start().memory_limit_bytes;
         if !plan.is_duplicate() && limit_bytes < self.cluster.stored_bytes.saturating_add(size_bytes) {

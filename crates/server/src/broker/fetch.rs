@@ -217,7 +217,10 @@ impl Broker {
         if let Some(node) = self.nodes.get_mut(&origin.node) {
             node.fetch_sessions.rotate(wait.session.id(), &served);
         }
-        response.node_endpoints = self.node_endpoints(origin, &leaders);
+        response.node_endpoints = self
+            .addresses(origin, &leaders)
+            .map(|(node_id, host, port, rack)| NodeEndpoint { node_id, host, port, rack })
+            .collect();
         self.answer(origin, ResponseMessage::Fetch(response));
     }
 
@@ -240,19 +243,6 @@ impl Broker {
                 failed || some || before != Some(told)
             }
         }
-    }
-
-    fn node_endpoints(&self, origin: &Origin, leaders: &BTreeSet<NodeId>) -> Vec<NodeEndpoint> {
-        let endpoint = |&node: &NodeId| {
-            let endpoint = self.endpoint(node, origin.listener)?;
-            Some(NodeEndpoint {
-                node_id: node.get(),
-                host: endpoint.host.as_str().into(),
-                port: i32::from(endpoint.port),
-                rack: self.rack().map(Into::into),
-            })
-        };
-        leaders.iter().filter_map(endpoint).collect()
     }
 }
 

@@ -1,10 +1,12 @@
 //! Who leads what, and what a client that asked elsewhere is told.
 
-use sharemark_protocol::{ErrorCode, LeaderEpoch, NodeId, TopicIdPartition};
+use std::collections::BTreeSet;
+
+use sharemark_protocol::{ErrorCode, LeaderEpoch, NodeId, StrBytes, TopicIdPartition};
 
 use super::Broker;
 use super::cluster::Partition;
-use super::input::ListenerId;
+use super::input::{ListenerId, Origin};
 use crate::config::Endpoint;
 
 impl Broker {
@@ -60,6 +62,22 @@ impl Broker {
     /// Returns the address of one node that clients of `listener` are told.
     pub(super) fn endpoint(&self, node: NodeId, listener: ListenerId) -> Option<&Endpoint> {
         self.endpoints(listener).find(|(id, _)| *id == node).map(|(_, endpoint)| endpoint)
+    }
+
+    /// Returns the addresses of `nodes` as answers list them: id, host, port and rack.
+    pub(super) fn addresses<'a>(
+        &'a self,
+        origin: &Origin,
+        nodes: &'a BTreeSet<NodeId>,
+    ) -> impl Iterator<Item = (i32, StrBytes, i32, Option<StrBytes>)> + 'a {
+        // Looked up only where an answer names a leader, which is rare.
+        let rack = if nodes.is_empty() { None } else { self.rack() };
+        self.endpoints(origin.listener).filter(|(node, _)| nodes.contains(node)).map(
+            move |(node, endpoint)| {
+                let rack = rack.as_deref().map(Into::into);
+                (node.get(), endpoint.host.as_str().into(), i32::from(endpoint.port), rack)
+            },
+        )
     }
 
     /// Returns the node that stands for the controller.

@@ -6,11 +6,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use sharemark_log::RecordError;
 use sharemark_log::batch::CheckedBatch;
 use sharemark_protocol::messages::ResponseMessage;
 use sharemark_protocol::messages::produce_request::{ProduceRequest, TopicProduceData};
 use sharemark_protocol::messages::produce_response::{
-    LeaderIdAndEpoch, NodeEndpoint, PartitionProduceResponse, ProduceResponse, TopicProduceResponse,
+    BatchIndexAndErrorMessage, LeaderIdAndEpoch, NodeEndpoint, PartitionProduceResponse, ProduceResponse,
+    TopicProduceResponse,
 };
 use sharemark_protocol::{ErrorCode, NodeId, Producer, Timestamp, TopicIdPartition, TopicPartition};
 use sharemark_txn_coordinator::{SupportedOperation, TransactionVersion};
@@ -245,8 +247,12 @@ impl Broker {
         let mut failed = false;
         let mut leaders = BTreeSet::new();
         for part in parts {
+            let mut record_errors = Vec::new();
             let (at, outcome) = match part.target {
-                Ok((at, batch)) => (Some(at), self.append_produced(now, at, batch, true)),
+                Ok((at, batch)) => {
+                    let outcome = self.append_produced(now, at, batch, true, &mut record_errors);
+                    (Some(at), outcome)
+                }
                 Err(error) => (part.at, Err(error)),
             };
             failed |= outcome.is_err();
@@ -262,6 +268,7 @@ impl Broker {
                     answer.base_offset = -1;
                     answer.log_append_time_ms = -1;
                     answer.log_start_offset = -1;
+                    answer.record_errors = record_errors.iter().map(on_wire).collect();
                     if let Some((leader, epoch)) = self.leader_hint(error, at) {
                         answer.current_leader =
                             LeaderIdAndEpoch { leader_id: leader.get(), leader_epoch: epoch.get() };
@@ -270,17 +277,9 @@ impl Broker {
                 }
             }
         }
-        response.node_endpoints = leaders
-            .into_iter()
-            .filter_map(|node| {
-                let endpoint = self.endpoint(node, origin.listener)?;
-                Some(NodeEndpoint {
-                    node_id: node.get(),
-                    host: endpoint.host.as_str().into(),
-                    port: i32::from(endpoint.port),
-                    rack: self.rack().map(Into::into),
-                })
-            })
+        response.node_endpoints = self
+            .addresses(&origin, &leaders)
+            .map(|(node_id, host, port, rack)| NodeEndpoint { node_id, host, port, rack })
             .collect();
         if acks != 0 {
             self.answer(&origin, ResponseMessage::Produce(response));
@@ -291,4 +290,17 @@ impl Broker {
             self.output(Output::NoAnswer { connection: origin.connection });
         }
     }
+}
+
+/// Says which record of a batch was refused, in Kafka's words (KIP-467).
+fn on_wire(refused: &RecordError) -> BatchIndexAndErrorMessage {
+    let text = match refused.code {
+        ErrorCode::InvalidTimestamp => "Timestamp of the record is out of range",
+        #[expect(
+            clippy::wildcard_enum_match_arm,
+            reason = "a record is refused for its time or its missing key"
+        )]
+        _ => "Compacted topic cannot accept message without key",
+    };
+    BatchIndexAndErrorMessage { batch_index: refused.index, batch_index_error_message: Some(text.into()) }
 }

@@ -285,17 +285,9 @@ impl Broker {
                     .push(ShareAcknowledgeTopicResponse { topic_id: at.topic_id, partitions: vec![data] }),
             }
         }
-        let node_endpoints = leaders
-            .into_iter()
-            .filter_map(|node| {
-                let endpoint = self.endpoint(node, origin.listener)?;
-                Some(NodeEndpoint {
-                    node_id: node.get(),
-                    host: endpoint.host.as_str().into(),
-                    port: i32::from(endpoint.port),
-                    rack: self.rack().map(Into::into),
-                })
-            })
+        let node_endpoints = self
+            .addresses(origin, &leaders)
+            .map(|(node_id, host, port, rack)| NodeEndpoint { node_id, host, port, rack })
             .collect();
         let response = ShareAcknowledgeResponse {
             acquisition_lock_timeout_ms: self.cluster.configs.share_group(group_id).record_lock_duration_ms,

@@ -2,32 +2,24 @@
 //!
 //! Difference from Kafka: a parked fetch wakes in the step that frees a record, whatever freed it.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+mod acquire;
+mod answer;
 
-use sharemark_log::{AbortedTransaction, Isolation, ReadBatch, ReadLimits};
 use sharemark_protocol::messages::ResponseMessage;
 use sharemark_protocol::messages::share_fetch_request::ShareFetchRequest;
-use sharemark_protocol::messages::share_fetch_response::{
-    AcquiredRecords, LeaderIdAndEpoch, NodeEndpoint, PartitionData, ShareFetchResponse,
-    ShareFetchableTopicResponse,
-};
-use sharemark_protocol::{
-    ErrorCode, NodeId, OffsetRange, Records, SharePartitionKey, Timestamp, TopicIdPartition,
-};
+use sharemark_protocol::messages::share_fetch_response::ShareFetchResponse;
+use sharemark_protocol::{ErrorCode, Timestamp, TopicIdPartition};
 use sharemark_share_coordinator::{
-    AcknowledgementBatch, AcquireMode, AcquireRequest, AcquiredRange, ConnectionId, FetchedBatch, FetchedRun,
-    PartitionOutcome, SessionFetch, SessionPlan, SharePartitionConfig, ShareSessionKey,
+    AcknowledgementBatch, AcquireMode, AcquireRequest, ConnectionId, SessionFetch, SessionPlan,
+    ShareSessionKey,
 };
 
+use self::acquire::Found;
 use super::Broker;
 use super::authorize::{Operation, Resource, authorize};
 use super::input::{Now, Origin};
 use super::parked::{Parked, Wait, Wake};
-use super::share_acknowledge::{
-    AcknowledgedPartition, AfterAcknowledge, acknowledge_error_message, acknowledge_rules, session_key,
-};
-use super::share_partitions::{SharePartitionSlot, share_key};
+use super::share_acknowledge::{AcknowledgedPartition, AfterAcknowledge, acknowledge_rules, session_key};
 
 /// A ShareFetch on its way.
 #[derive(Debug)]
@@ -42,20 +34,6 @@ pub(super) struct ShareFetchWait {
     max_wait_ms: i64,
     min_bytes: usize,
     max_bytes: usize,
-}
-
-/// What one partition of a fetch has come to.
-enum Found {
-    /// It can be fetched from.
-    Acquirable(SharePartitionKey),
-    /// Its state is still being read.
-    Loading,
-    /// There is nothing to acquire.
-    Nothing,
-    /// Its log has moved past what was asked for; that is all this fetch finds out.
-    LogStartMoved,
-    /// It has an error.
-    Error(ErrorCode),
 }
 
 impl Broker {
@@ -258,290 +236,6 @@ impl Broker {
         }
         self.finish_share_fetch(now, origin, wait, true);
     }
-
-    /// Looks at one partition of a fetch, and begins to load it if it is not there.
-    fn find_acquirable(
-        &mut self,
-        node: NodeId,
-        group_id: &Arc<str>,
-        at: TopicIdPartition,
-        config: &SharePartitionConfig,
-    ) -> Found {
-        let Some(partition) = self.cluster.partition(at) else {
-            return Found::Error(self.missing_partition(at));
-        };
-        if partition.leader != node {
-            return Found::Error(ErrorCode::NotLeaderOrFollower);
-        }
-        let (leader_epoch, log_start) = (partition.leader_epoch, partition.log.log_start());
-        let key = share_key(group_id, at);
-        let slot = self.nodes.get(&node).and_then(|node| node.share_partitions.get(&key));
-        match slot {
-            None => {
-                self.load_share_partition(node, &key, leader_epoch);
-                Found::Loading
-            }
-            Some(SharePartitionSlot::Loading) => Found::Loading,
-            Some(SharePartitionSlot::Failed(error)) => Found::Error(*error),
-            Some(SharePartitionSlot::Active { partition, .. }) => {
-                if partition.fetch_offset() < log_start && partition.start_offset() < log_start {
-                    return Found::LogStartMoved;
-                }
-                if partition.can_acquire(config) { Found::Acquirable(key) } else { Found::Nothing }
-            }
-        }
-    }
-
-    /// Returns why a partition cannot be found: an id that was never a topic's, or one whose topic is gone.
-    fn missing_partition(&self, at: TopicIdPartition) -> ErrorCode {
-        if self.cluster.topic(at.topic_id).is_none() && !self.cluster.was_deleted(at.topic_id) {
-            return ErrorCode::UnknownTopicId;
-        }
-        ErrorCode::UnknownTopicOrPartition
-    }
-
-    fn isolation(&self, group_id: &str) -> Isolation {
-        if self.cluster.configs.share_group(group_id).read_committed {
-            Isolation::ReadCommitted
-        } else {
-            Isolation::ReadUncommitted
-        }
-    }
-
-    /// Returns how many bytes a fetch would find in a share partition, up to `max`.
-    fn readable_bytes(
-        &self,
-        node: NodeId,
-        key: &SharePartitionKey,
-        config: &SharePartitionConfig,
-        max: usize,
-    ) -> usize {
-        let at = TopicIdPartition { topic_id: key.topic_id, partition: key.partition };
-        let (Some(active), Some(partition)) = (self.share_partition(node, key), self.cluster.partition(at))
-        else {
-            return 0;
-        };
-        let isolation = self.isolation(&key.group_id);
-        let from = active.fetch_offset();
-        // In a full window what lies behind it does not count.
-        if active.last_acquirable_offset(config).is_some_and(|last| last < from) {
-            return 0;
-        }
-        partition.log.readable_bytes(from, isolation, max)
-    }
-
-    /// Acquires what there is, unless `acquires` says not to, and answers.
-    fn finish_share_fetch(&mut self, now: Now, origin: Origin, wait: ShareFetchWait, acquires: bool) {
-        let config = self.share_partition_config(&wait.session.group_id);
-        let mut found = Vec::with_capacity(wait.partitions.len());
-        if acquires {
-            for &at in &wait.partitions {
-                found.push((at, self.find_acquirable(origin.node, &wait.session.group_id, at, &config)));
-            }
-        }
-        let acquirable_count =
-            found.iter().filter(|(_, found)| matches!(found, Found::Acquirable(_))).count();
-        let mut budget = Budget {
-            records_left: wait.acquire.max_records,
-            partition_bytes: wait.max_bytes / acquirable_count.max(1),
-            any_bytes: false,
-        };
-        let mut fetched: BTreeMap<TopicIdPartition, PartitionData> = BTreeMap::new();
-        let mut order = Vec::with_capacity(found.len());
-        for (at, found) in found {
-            let data = match found {
-                Found::Acquirable(key) => {
-                    self.acquire_from(now, origin.node, &key, &wait, &config, &mut budget)
-                }
-                Found::LogStartMoved => {
-                    self.move_share_start(origin.node, &share_key(&wait.session.group_id, at));
-                    partition_data(at)
-                }
-                Found::Error(error) => {
-                    self.forget_failed(origin.node, &share_key(&wait.session.group_id, at));
-                    PartitionData { error_code: error.code(), ..partition_data(at) }
-                }
-                Found::Loading => continue,
-                Found::Nothing => partition_data(at),
-            };
-            order.push(at);
-            fetched.insert(at, data);
-        }
-        for &(at, error) in &wait.acknowledged {
-            let data = fetched.entry(at).or_insert_with(|| {
-                order.push(at);
-                partition_data(at)
-            });
-            data.acknowledge_error_code = error.code();
-            data.acknowledge_error_message = acknowledge_error_message(error);
-        }
-        self.answer_share_fetch(now, &origin, &wait, order, fetched);
-    }
-
-    /// Forgets that a share partition could not be loaded: it was told, and the next fetch tries again.
-    fn forget_failed(&mut self, node: NodeId, key: &SharePartitionKey) {
-        if let Some(node) = self.nodes.get_mut(&node)
-            && matches!(node.share_partitions.get(key), Some(SharePartitionSlot::Failed(_)))
-        {
-            node.share_partitions.remove(key);
-        }
-    }
-
-    fn move_share_start(&mut self, node: NodeId, key: &SharePartitionKey) {
-        let at = TopicIdPartition { topic_id: key.topic_id, partition: key.partition };
-        if let Some(log_start) = self.cluster.partition(at).map(|partition| partition.log.log_start()) {
-            self.change_share_partition(node, key, |partition| ((), partition.archive_below(log_start)));
-        }
-    }
-
-    /// Reads the log of one share partition and acquires from what was read.
-    fn acquire_from(
-        &mut self,
-        now: Now,
-        node: NodeId,
-        key: &SharePartitionKey,
-        wait: &ShareFetchWait,
-        config: &SharePartitionConfig,
-        budget: &mut Budget,
-    ) -> PartitionData {
-        let at = TopicIdPartition { topic_id: key.topic_id, partition: key.partition };
-        let mut data = partition_data(at);
-        let isolation = self.isolation(&key.group_id);
-        let (Some(active), Some(partition)) = (self.share_partition(node, key), self.cluster.partition(at))
-        else {
-            return data;
-        };
-        if budget.records_left <= 0 {
-            return data;
-        }
-        let from = active.fetch_offset();
-        let limits =
-            ReadLimits { size_bytes_max: budget.partition_bytes, at_least_one: !budget.any_bytes, isolation };
-        let mut batches: Vec<ReadBatch> = Vec::new();
-        if partition.log.read(from.max(partition.log.log_start()), limits, &mut batches).is_err() {
-            return data;
-        }
-        budget.any_bytes |= !batches.is_empty();
-        let mut fetched: Vec<FetchedBatch> = Vec::with_capacity(batches.len());
-        let aborted = self.aborted_within(at, isolation, &batches);
-        fetched.extend(batches.iter().map(|batch| FetchedBatch {
-            range: batch.extent.range,
-            is_aborted: is_aborted(batch, &aborted),
-        }));
-        let request = AcquireRequest { max_records: budget.records_left, ..wait.acquire };
-        let mut acquired: Vec<AcquiredRange> = Vec::new();
-        let run = FetchedRun { fetch_offset: from, batches: &fetched };
-        let member = &wait.session.member_id;
-        let count = self.change_share_partition(node, key, |partition| {
-            partition.acquire(now.clock, member, config, &request, &run, &mut acquired)
-        });
-        budget.records_left -= count.unwrap_or(0);
-        data.records = overlapping(&batches, &acquired);
-        data.acquired_records = acquired.iter().map(on_wire).collect();
-        data
-    }
-
-    fn aborted_within(
-        &self,
-        at: TopicIdPartition,
-        isolation: Isolation,
-        batches: &[ReadBatch],
-    ) -> Vec<AbortedTransaction> {
-        let mut aborted = Vec::new();
-        let ends = batches.first().zip(batches.last());
-        let range = ends
-            .and_then(|(first, last)| OffsetRange::new(first.extent.range.first(), last.extent.range.last()));
-        if let (Isolation::ReadCommitted, Some(range), Some(partition)) =
-            (isolation, range, self.cluster.partition(at))
-        {
-            partition.log.aborted_transactions(range, &mut aborted);
-        }
-        aborted
-    }
-
-    fn answer_share_fetch(
-        &mut self,
-        now: Now,
-        origin: &Origin,
-        wait: &ShareFetchWait,
-        order: Vec<TopicIdPartition>,
-        mut fetched: BTreeMap<TopicIdPartition, PartitionData>,
-    ) {
-        let acknowledged: BTreeSet<TopicIdPartition> = wait.acknowledged.iter().map(|(at, _)| *at).collect();
-        let mut responses: Vec<ShareFetchableTopicResponse> = Vec::new();
-        let mut leaders = BTreeSet::new();
-        for at in order {
-            let Some(mut data) = fetched.remove(&at) else { continue };
-            let error = ErrorCode::from_code(data.error_code).unwrap_or(ErrorCode::UnknownServerError);
-            let outcome = PartitionOutcome {
-                has_records: !data.acquired_records.is_empty(),
-                has_error: error != ErrorCode::None,
-                has_acknowledgements: acknowledged.contains(&at),
-            };
-            let is_listed = match self.nodes.get_mut(&origin.node) {
-                Some(node) if wait.partitions.contains(&at) => {
-                    node.share_sessions.apply_answer(&wait.session, at, outcome)
-                }
-                Some(_) | None => outcome.is_listed(),
-            };
-            if !is_listed {
-                continue;
-            }
-            let acknowledge_error =
-                ErrorCode::from_code(data.acknowledge_error_code).unwrap_or(ErrorCode::None);
-            let hint =
-                self.leader_hint(error, Some(at)).or_else(|| self.leader_hint(acknowledge_error, Some(at)));
-            if let Some((leader, epoch)) = hint {
-                leaders.insert(leader);
-                data.current_leader = LeaderIdAndEpoch { leader_id: leader.get(), leader_epoch: epoch.get() };
-            }
-            match responses.iter_mut().find(|topic| topic.topic_id == at.topic_id) {
-                Some(topic) => topic.partitions.push(data),
-                None => {
-                    responses
-                        .push(ShareFetchableTopicResponse { topic_id: at.topic_id, partitions: vec![data] });
-                }
-            }
-        }
-        let response = ShareFetchResponse {
-            acquisition_lock_timeout_ms: self
-                .cluster
-                .configs
-                .share_group(&wait.session.group_id)
-                .record_lock_duration_ms,
-            responses,
-            node_endpoints: self.share_node_endpoints(origin, leaders),
-            ..ShareFetchResponse::default()
-        };
-        self.answer(origin, ResponseMessage::ShareFetch(response));
-        if wait.closes {
-            self.close_share_session(now, origin.node, &wait.session);
-        }
-    }
-
-    fn share_node_endpoints(&self, origin: &Origin, leaders: BTreeSet<NodeId>) -> Vec<NodeEndpoint> {
-        leaders
-            .into_iter()
-            .filter_map(|node| {
-                let endpoint = self.endpoint(node, origin.listener)?;
-                Some(NodeEndpoint {
-                    node_id: node.get(),
-                    host: endpoint.host.as_str().into(),
-                    port: i32::from(endpoint.port),
-                    rack: self.rack().map(Into::into),
-                })
-            })
-            .collect()
-    }
-}
-
-/// What is left of a fetch's limits while its partitions get their turns.
-struct Budget {
-    records_left: i64,
-    /// How many bytes each partition may read: an even share.
-    partition_bytes: usize,
-    /// Whether something was read: until then the first batch is read whatever its size.
-    any_bytes: bool,
 }
 
 fn named_partitions(request: &ShareFetchRequest) -> Vec<TopicIdPartition> {
@@ -572,42 +266,4 @@ fn acknowledged_partitions(request: &ShareFetchRequest) -> Vec<AcknowledgedParti
         }
     }
     acknowledged
-}
-
-fn partition_data(at: TopicIdPartition) -> PartitionData {
-    PartitionData { partition_index: at.partition, ..PartitionData::default() }
-}
-
-fn is_aborted(batch: &ReadBatch, aborted: &[AbortedTransaction]) -> bool {
-    let Some(producer) =
-        batch.extent.producer.filter(|_| batch.extent.transactional && !batch.extent.control)
-    else {
-        return false;
-    };
-    aborted.iter().any(|transaction| {
-        transaction.producer_id == producer.id
-            && transaction.first_offset <= batch.extent.range.first()
-            && batch.extent.range.last() <= transaction.last_offset
-    })
-}
-
-/// Returns the whole batches from the first acquired offset to the last.
-fn overlapping(batches: &[ReadBatch], acquired: &[AcquiredRange]) -> Records {
-    let mut records = Records::new();
-    let (Some(first), Some(last)) = (acquired.first(), acquired.last()) else { return records };
-    let (first, last) = (first.range.first(), last.range.last());
-    for batch in batches {
-        if first <= batch.extent.range.last() && batch.extent.range.first() <= last {
-            records.push(batch.bytes.clone());
-        }
-    }
-    records
-}
-
-fn on_wire(acquired: &AcquiredRange) -> AcquiredRecords {
-    AcquiredRecords {
-        first_offset: acquired.range.first().get(),
-        last_offset: acquired.range.last().get(),
-        delivery_count: acquired.delivery_count,
-    }
 }

@@ -1,0 +1,79 @@
+//! The answer to a ShareFetch.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use sharemark_protocol::messages::ResponseMessage;
+use sharemark_protocol::messages::share_fetch_response::{
+    LeaderIdAndEpoch, NodeEndpoint, PartitionData, ShareFetchResponse, ShareFetchableTopicResponse,
+};
+use sharemark_protocol::{ErrorCode, TopicIdPartition};
+use sharemark_share_coordinator::PartitionOutcome;
+
+use super::super::Broker;
+use super::super::input::{Now, Origin};
+use super::ShareFetchWait;
+
+impl Broker {
+    pub(super) fn answer_share_fetch(
+        &mut self,
+        now: Now,
+        origin: &Origin,
+        wait: &ShareFetchWait,
+        order: Vec<TopicIdPartition>,
+        mut fetched: BTreeMap<TopicIdPartition, PartitionData>,
+    ) {
+        let acknowledged: BTreeSet<TopicIdPartition> = wait.acknowledged.iter().map(|(at, _)| *at).collect();
+        let mut responses: Vec<ShareFetchableTopicResponse> = Vec::new();
+        let mut leaders = BTreeSet::new();
+        for at in order {
+            let Some(mut data) = fetched.remove(&at) else { continue };
+            let error = ErrorCode::from_code(data.error_code).unwrap_or(ErrorCode::UnknownServerError);
+            let outcome = PartitionOutcome {
+                has_records: !data.acquired_records.is_empty(),
+                has_error: error != ErrorCode::None,
+                has_acknowledgements: acknowledged.contains(&at),
+            };
+            let is_listed = match self.nodes.get_mut(&origin.node) {
+                Some(node) if wait.partitions.contains(&at) => {
+                    node.share_sessions.apply_answer(&wait.session, at, outcome)
+                }
+                Some(_) | None => outcome.is_listed(),
+            };
+            if !is_listed {
+                continue;
+            }
+            let acknowledge_error =
+                ErrorCode::from_code(data.acknowledge_error_code).unwrap_or(ErrorCode::None);
+            let hint =
+                self.leader_hint(error, Some(at)).or_else(|| self.leader_hint(acknowledge_error, Some(at)));
+            if let Some((leader, epoch)) = hint {
+                leaders.insert(leader);
+                data.current_leader = LeaderIdAndEpoch { leader_id: leader.get(), leader_epoch: epoch.get() };
+            }
+            match responses.iter_mut().find(|topic| topic.topic_id == at.topic_id) {
+                Some(topic) => topic.partitions.push(data),
+                None => {
+                    responses
+                        .push(ShareFetchableTopicResponse { topic_id: at.topic_id, partitions: vec![data] });
+                }
+            }
+        }
+        let response = ShareFetchResponse {
+            acquisition_lock_timeout_ms: self
+                .cluster
+                .configs
+                .share_group(&wait.session.group_id)
+                .record_lock_duration_ms,
+            responses,
+            node_endpoints: self
+                .addresses(origin, &leaders)
+                .map(|(node_id, host, port, rack)| NodeEndpoint { node_id, host, port, rack })
+                .collect(),
+            ..ShareFetchResponse::default()
+        };
+        self.answer(origin, ResponseMessage::ShareFetch(response));
+        if wait.closes {
+            self.close_share_session(now, origin.node, &wait.session);
+        }
+    }
+}
