@@ -3,7 +3,7 @@
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests")]
 
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use bytes::{BufMut, Bytes, BytesMut};
 use sharemark_protocol::Records;
@@ -331,7 +331,8 @@ fn hostile_counts_are_refused() {
 fn a_produce_without_acknowledgement_has_no_answer() {
     let server = server();
     let mut connection = connect(&server);
-    let records = Some(Records::from(Batch::of_values(["a"], 0).encode()));
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis();
+    let records = Some(Records::from(Batch::of_values(["a"], i64::try_from(now).unwrap()).encode()));
     let request = ProduceRequest {
         acks: 0,
         timeout_ms: 1000,
@@ -349,7 +350,7 @@ fn a_produce_without_acknowledgement_has_no_answer() {
         "the next answer is to the next request"
     );
     let fetched = connection.call(&waiting_fetch(5000), 11).unwrap();
-    assert_eq!(fetched.responses[0].partitions[0].high_watermark, 1, "the record is there all the same");
+    assert_eq!(fetched.responses[0].partitions[0].high_watermark, 1, "the record is there: {fetched:?}");
     assert_still_serves(&server);
 }
 
