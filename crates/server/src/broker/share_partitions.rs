@@ -56,13 +56,13 @@ impl Broker {
     /// Returns what a share partition of a group obeys.
     pub(super) fn share_partition_config(&self, group_id: &str) -> SharePartitionConfig {
         let group = self.cluster.configs.share_group(group_id);
-        let dead_letters = 2 <= self.cluster.features.share_version() && group.dlq_topic_name.is_some();
         SharePartitionConfig {
             lock_duration_ms: i64::from(group.record_lock_duration_ms),
             delivery_count_limit: i16::try_from(group.delivery_count_limit).unwrap_or(i16::MAX),
             record_locks_max: i64::from(group.partition_max_record_locks),
             renew_enabled: group.renew_acknowledge_enable,
-            dead_letter_queue: dead_letters,
+            // Nothing copies records yet; without a copy to wait for they are archived at once.
+            dead_letter_queue: false,
             throttles_redelivery: true,
             abort_restores_lock: self.cluster.configs.broker().share_txn_abort_target()
                 == AbortTarget::Acquired,
