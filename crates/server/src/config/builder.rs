@@ -11,7 +11,7 @@ use super::listeners::{Endpoint, Listener, ListenerError, ListenerProperties, sh
 use super::new_topic::NewTopic;
 use super::profile::Profile;
 use super::properties::{PropertiesError, parse_properties};
-use super::value::{ConfigError, ConfigValue};
+use super::value::{ConfigError, ConfigValue, split_list};
 
 /// The address that a first node listens on when nothing says otherwise.
 const DEFAULT_LISTENERS: &str = "PLAINTEXT://127.0.0.1:9092";
@@ -208,6 +208,7 @@ impl ConfigBuilder {
             properties,
         };
         check_bounds(&config)?;
+        check_dialects(&config)?;
         let listeners = self.read_listeners(&config)?;
         config.nodes = self.read_nodes(&config, &listeners)?;
         Ok(config)
@@ -346,6 +347,18 @@ const STRICTLY_ORDERED: &[(&str, &str)] = &[
     ("group.consumer.session.timeout.ms", "group.consumer.heartbeat.interval.ms"),
     ("group.share.session.timeout.ms", "group.share.heartbeat.interval.ms"),
 ];
+
+/// Refuses wire forms of transactional acknowledgements that are not built.
+fn check_dialects(config: &BrokerConfig) -> Result<(), BuildError> {
+    for (name, value) in &config.properties {
+        let not_built = |dialect: &str| matches!(dialect, "k93" | "k94");
+        if name.ends_with("share.txn.dialect") && split_list(value).iter().any(|dialect| not_built(dialect)) {
+            let problem = format!("{value} has a form that is not built yet");
+            return Err(BuildError::Option { option: "share.txn.dialect", problem });
+        }
+    }
+    Ok(())
+}
 
 fn check_bounds(config: &BrokerConfig) -> Result<(), BuildError> {
     let number = |name: &str| match config.value(name) {

@@ -162,6 +162,10 @@ fn start_configurations_that_are_refused() {
                 .brokers(2),
             "two listeners want port 2",
         ),
+        (
+            builder().property("share.txn.dialect", "k95,k93"),
+            "share.txn.dialect: k95,k93 has a form that is not built yet",
+        ),
         (builder().feature("share.version=4"), "--feature: share.version has the levels 0 to 3, not 4"),
         (kafka().feature("share.version=3"), "--feature: share.version has the levels 0 to 2, not 3"),
         (builder().feature("no.version=1"), "--feature: no feature is called no.version"),
@@ -220,10 +224,10 @@ fn unknown_properties_are_named() {
     let mut unknown = Vec::new();
     let builder = BrokerConfig::builder()
         .property("no.such", "1")
-        .property("listener.name.plaintext.share.txn.dialect", "k93");
+        .property("listener.name.plaintext.share.txn.dialect", "seed");
     let config = builder.build(&mut unknown).unwrap();
     assert_eq!(unknown, ["no.such"]);
-    assert_eq!(config.txn_dialects("PLAINTEXT"), [TxnDialect::K93]);
+    assert_eq!(config.txn_dialects("PLAINTEXT"), [TxnDialect::Seed]);
     assert_eq!(config.txn_dialects("OTHER"), [TxnDialect::K95, TxnDialect::Seed]);
 }
 

@@ -197,6 +197,7 @@ impl Start {
 fn serve(options: ServeOptions, start: &Start) -> Result<(), Failure> {
     start_logging();
     let server = Server::start(configure(options)?)?;
+    let signals = server.inside(signals).map_err(ServerError::System)?;
     let ready = format!(
         "ready bootstrap={} pid={} startup_ms={}\n",
         server.bootstrap(),
@@ -209,17 +210,20 @@ fn serve(options: ServeOptions, start: &Start) -> Result<(), Failure> {
         warn!(%error, "the ready line cannot be written");
     }
     drop(out);
-    server.run_until(|| {
-        let mut terminate = signal(SignalKind::terminate())?;
-        let mut interrupt = signal(SignalKind::interrupt())?;
-        Ok(async move {
-            tokio::select! {
-                _ = terminate.recv() => {}
-                _ = interrupt.recv() => {}
-            }
-        })
-    })?;
+    server.run_until(signals)?;
     Ok(())
+}
+
+/// Returns what is ready once somebody wants the program to end; from this call on, not when first waited for.
+fn signals() -> io::Result<impl Future<Output = ()>> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    Ok(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    })
 }
 
 fn start_logging() {

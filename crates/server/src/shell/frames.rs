@@ -10,8 +10,8 @@ use tokio::net::tcp::OwnedReadHalf;
 /// How much is read at once when no frame's length is known.
 const READ_BYTES: usize = 8 * 1024;
 
-/// How much room is made at once for a long frame, of which only the length has been seen.
-const ROOM_BYTES_MAX: usize = 1024 * 1024;
+/// How much room is made for a long frame before its bytes have come; then as much again as have come.
+const ROOM_BYTES_FIRST: usize = 128 * 1024;
 
 /// Frames up to this length are copied out of the buffer, which stays; longer ones take it with them.
 const COPIED_BYTES_MAX: usize = 32 * 1024;
@@ -85,7 +85,9 @@ impl FrameReader {
     async fn read(&mut self) -> Result<(), FrameError> {
         let missing = self.frame_length()?.map(|length| (4 + length).saturating_sub(self.buffer.len()));
         match missing {
-            Some(missing) if READ_BYTES < missing => self.buffer.reserve(missing.min(ROOM_BYTES_MAX)),
+            Some(missing) if READ_BYTES < missing => {
+                self.buffer.reserve(missing.min(self.buffer.len().max(ROOM_BYTES_FIRST)));
+            }
             Some(_) | None => {
                 // Wait first, so that an idle connection holds no buffer.
                 if self.buffer.is_empty() {

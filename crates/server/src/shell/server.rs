@@ -211,26 +211,27 @@ impl Server {
         self.shut_down()
     }
 
+    /// Returns what `make` makes inside the server's runtime, which signals and timers belong to.
+    pub(super) fn inside<T>(&self, make: impl FnOnce() -> T) -> T {
+        let _inside = self.runtime.as_ref().map(Runtime::enter);
+        make()
+    }
+
     /// Waits until the server ends by itself, which it does only when something is wrong, or until `signal`
     /// is ready; then stops it.
     ///
     /// # Errors
     ///
     /// If it ended by itself.
-    pub(super) fn run_until<F>(mut self, signal: impl FnOnce() -> io::Result<F>) -> Result<(), ServerError>
-    where
-        F: Future<Output = ()>,
-    {
+    pub(super) fn run_until(mut self, signal: impl Future<Output = ()>) -> Result<(), ServerError> {
         let mut ended = self.ended.clone();
         if let Some(runtime) = &self.runtime {
             runtime.block_on(async {
-                let signal = signal().map_err(ServerError::System)?;
                 tokio::select! {
                     () = signal => {}
                     _ = ended.wait_for(|ended| *ended) => {}
                 }
-                Ok::<(), ServerError>(())
-            })?;
+            });
         }
         self.shut_down()
     }
@@ -425,8 +426,8 @@ fn unknown_apis(config: &BrokerConfig, listener: &str) -> Arc<[ApiKey]> {
     APIS.iter().filter(|api| !config.knows(listener, api)).map(|api| api.key).collect()
 }
 
-/// About a century: longer timers cannot be set.
-const IDLE_MS_MAX: u64 = 100 * 365 * 86_400_000;
+/// A year, which stands for ever: timers end at about two.
+const IDLE_MS_MAX: u64 = 365 * 86_400_000;
 
 /// Counts a connection as open for as long as it lives.
 struct Open {
