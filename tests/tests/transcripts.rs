@@ -12,9 +12,10 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use sharemark::config::{BrokerConfig, Profile};
 use sharemark_testkit::process::{KafkaPeer, Sharemark, workspace};
 use sharemark_testkit::transcript::{
-    Kind, Names, Origin, Script, Session, Target, TcpTarget, difference, find_coordinators,
+    CoreTarget, Kind, Names, Origin, Script, Session, Target, TcpTarget, difference, find_coordinators,
     is_sharemark_only, run, warm_up,
 };
 
@@ -128,6 +129,59 @@ fn kafka_answers_as_recorded() {
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
+/// What the server is started with for a transcript: as the Kafka that it was recorded from, or as it says itself.
+fn server_arguments(script: &Script) -> Vec<String> {
+    if kafka_has_it(script) {
+        let properties = workspace().join("tests/transcripts/broker.properties");
+        return ["--profile", "kafka-4.4", "--config-file", &properties.to_string_lossy()]
+            .map(String::from)
+            .into();
+    }
+    script.server_arguments().into_iter().map(String::from).collect()
+}
+
+/// The configuration that these arguments make, for a core without a command line.
+fn core_config(arguments: &[String]) -> BrokerConfig {
+    let mut config = BrokerConfig::builder().listen("127.0.0.1:9092");
+    for pair in arguments.chunks(2) {
+        let [option, value] = pair else { panic!("{pair:?} is an option with its value") };
+        config = match option.as_str() {
+            "-c" => {
+                let (name, value) = value.split_once('=').unwrap();
+                config.property(name, value)
+            }
+            "--brokers" => config.brokers(value.parse().unwrap()),
+            "--config-file" => config.properties_file(&std::fs::read_to_string(value).unwrap()).unwrap(),
+            "--feature" => config.feature(value),
+            "--profile" => config.profile(Profile::parse(value).unwrap()),
+            "--seed" => config.seed(value.parse().unwrap()),
+            _ => panic!("the core takes no {option}"),
+        };
+    }
+    config.build(&mut Vec::new()).unwrap()
+}
+
+/// The clock of the core moves only when a transcript says so, so that this takes next to no time.
+#[test]
+fn the_core_answers_as_recorded() {
+    const START_MS: i64 = 1_900_000_000_000;
+    if std::env::var_os("UPDATE_TRANSCRIPTS").is_some() {
+        return;
+    }
+    let mut failures = Vec::new();
+    for path in files() {
+        let script = read(&path);
+        if script.not_built().is_some() {
+            continue; // The run on the server prints it.
+        }
+        let mut target = CoreTarget::new(core_config(&server_arguments(&script)), START_MS);
+        let names = || Names::new(String::new(), START_MS);
+        find_coordinators(&mut Session::new(&mut target, names())).unwrap();
+        failures.extend(check(&path, &mut target, names(), None));
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
 #[test]
 fn the_server_answers_as_recorded() {
     let update = std::env::var("UPDATE_TRANSCRIPTS").ok();
@@ -143,13 +197,9 @@ fn the_server_answers_as_recorded() {
         }
         let own = !kafka_has_it(&script);
         let record = (own && update.as_deref() == Some("sharemark")).then_some(Origin::Sharemark);
-        let server = if own {
-            Sharemark::start_on_free_port(&[]).unwrap()
-        } else {
-            let properties = workspace().join("tests/transcripts/broker.properties");
-            let properties = properties.to_string_lossy();
-            Sharemark::start_on_free_port(&["--profile", "kafka-4.4", "--config-file", &properties]).unwrap()
-        };
+        let arguments = server_arguments(&script);
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        let server = Sharemark::start_on_free_port(&arguments).unwrap();
         let mut target = TcpTarget::new(Kind::Sharemark, server.bootstrap());
         find_coordinators(&mut Session::new(&mut target, names(String::new()))).unwrap();
         failures.extend(check(&path, &mut target, names(String::new()), record));

@@ -3,6 +3,7 @@
 //! A transcript is recorded from Kafka where Kafka has the requests; Sharemark then has to print the same.
 
 mod arguments;
+mod core;
 mod groups;
 mod internal;
 mod log;
@@ -15,6 +16,7 @@ mod topics;
 mod txn;
 mod warm_up;
 
+pub use self::core::CoreTarget;
 pub use arguments::CommandError;
 pub use names::Names;
 pub use script::{Block, Origin, Part, Script, ScriptError};

@@ -10,9 +10,9 @@ use m::fetch_request::{FetchPartition, FetchRequest, FetchTopic};
 use m::metadata_request::{MetadataRequest, MetadataRequestTopic};
 use m::read_share_group_state_request::{self as read, ReadShareGroupStateRequest};
 use m::share_snapshot_key::ShareSnapshotKey;
-use m::share_snapshot_value::{self, ShareSnapshotValue};
+use m::share_snapshot_value::ShareSnapshotValue;
 use m::share_update_key::ShareUpdateKey;
-use m::share_update_value::{self, ShareUpdateValue};
+use m::share_update_value::ShareUpdateValue;
 use m::transaction_log_key::TransactionLogKey;
 use m::transaction_log_value::TransactionLogValue;
 
@@ -96,15 +96,26 @@ fn unseen(session: &mut Session<'_>, what: String, lines: Vec<String>) -> String
     if fresh.is_empty() { "nothing new\n".into() } else { fresh }
 }
 
-/// `share-log [group=g]`: what `__share_group_state` got for the group since the last look.
+/// `share-log [group=g] [markers]`: what `__share_group_state` got for the group since the last look.
+///
+/// With `markers`, also the ends of transactions, of whatever group.
 pub(super) fn share_log(
     session: &mut Session<'_>,
     arguments: &mut Arguments,
 ) -> Result<String, CommandError> {
     let group = arguments.text("group", "g");
+    let with_markers = arguments.flag("markers");
     session.settle(); // Lapsed locks are written without anybody waiting.
     let mut lines = Vec::new();
     for batch in read_topic(session, SHARE_GROUP_STATE)? {
+        if let Some(committed) = batch.marker() {
+            if with_markers {
+                let producer = session.names.producer(batch.producer_id);
+                let outcome = if committed { "COMMIT" } else { "ABORT" };
+                lines.push(format!("marker {outcome} {producer}/{}\n", batch.producer_epoch));
+            }
+            continue;
+        }
         let owner = if batch.transactional {
             format!(" transactional {}/{}", session.names.producer(batch.producer_id), batch.producer_epoch)
         } else {
@@ -120,7 +131,7 @@ pub(super) fn share_log(
 }
 
 fn share_record(
-    session: &Session<'_>,
+    session: &mut Session<'_>,
     group: &str,
     key: Option<&Bytes>,
     value: Option<&Bytes>,
@@ -142,12 +153,16 @@ fn share_record(
             value.snapshot_epoch, value.leader_epoch, value.start_offset, value.delivery_complete_count
         );
         for batch in &value.state_batches {
-            line += &snapshot_batch(batch);
+            line += &batch_text(
+                batch.first_offset,
+                batch.last_offset,
+                batch.delivery_state,
+                batch.delivery_count,
+            );
+            let staged = (batch.staged_ack_type, batch.staged_delivery_state);
+            line += &owner_text(session, batch.staged_producer_id, batch.staged_producer_epoch, staged);
         }
         return Ok(Some(line));
-    }
-    if !key.starts_with(&[0, 1]) {
-        return Ok(None); // A control record.
     }
     let key = ShareUpdateKey::from_key_bytes(key).map_err(bad)?;
     let Some(value) = value.filter(|_| key.group_id == group) else { return Ok(None) };
@@ -162,13 +177,34 @@ fn share_record(
         value.delivery_complete_count
     );
     for batch in &value.state_batches {
-        line += &update_batch(batch);
+        line +=
+            &batch_text(batch.first_offset, batch.last_offset, batch.delivery_state, batch.delivery_count);
+        let staged = (batch.staged_ack_type, batch.staged_delivery_state);
+        line += &owner_text(session, batch.staged_producer_id, batch.staged_producer_epoch, staged);
     }
     Ok(Some(line))
 }
 
 fn batch_text(first: i64, last: i64, state: i8, count: i16) -> String {
-    let state = match state {
+    format!(" {first}-{last}:{}x{count}", state_text(state))
+}
+
+/// The owner of a pending batch, such as `(id1/0 accept->ACKNOWLEDGED)`; nothing where none of it is set.
+fn owner_text(session: &mut Session<'_>, id: i64, epoch: i16, (ack_type, state): (i8, i8)) -> String {
+    if (id, epoch, ack_type, state) == (-1, -1, -1, -1) {
+        return String::new();
+    }
+    let ack_type = match ack_type {
+        0 => "gap".to_owned(),
+        1 => "accept".to_owned(),
+        3 => "reject".to_owned(),
+        other => other.to_string(),
+    };
+    format!("({}/{epoch} {ack_type}->{})", session.names.producer(id), state_text(state))
+}
+
+const fn state_text(state: i8) -> &'static str {
+    match state {
         0 => "AVAILABLE",
         1 => "ACQUIRED",
         2 => "ACKNOWLEDGED",
@@ -176,16 +212,7 @@ fn batch_text(first: i64, last: i64, state: i8, count: i16) -> String {
         4 => "ARCHIVED",
         5 => "TX_PENDING",
         _ => "UNKNOWN",
-    };
-    format!(" {first}-{last}:{state}x{count}")
-}
-
-fn snapshot_batch(batch: &share_snapshot_value::StateBatch) -> String {
-    batch_text(batch.first_offset, batch.last_offset, batch.delivery_state, batch.delivery_count)
-}
-
-fn update_batch(batch: &share_update_value::StateBatch) -> String {
-    batch_text(batch.first_offset, batch.last_offset, batch.delivery_state, batch.delivery_count)
+    }
 }
 
 /// `txn-log x`: what `__transaction_state` got for the transactional id since the last look.

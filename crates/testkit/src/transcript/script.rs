@@ -23,6 +23,7 @@ const RULE: &str = "----";
 const SHAREMARK_RULE: &str = "---- sharemark: ";
 const RECORDED: &str = "# recorded from ";
 const NOT_BUILT: &str = "# not built: ";
+const STARTED_WITH: &str = "# started with: ";
 
 /// The classes that a difference may stand in.
 const CLASSES: [&str; 3] = ["Kafka is only slow", "test-broker default", "not built"];
@@ -134,8 +135,19 @@ impl Script {
 
     /// Returns what Sharemark lacks for this transcript, as its line `# not built: ...` says.
     pub fn not_built(&self) -> Option<&str> {
+        self.said(NOT_BUILT)
+    }
+
+    /// Returns the arguments that Sharemark is started with for this transcript, as its line
+    /// `# started with: ...` says; only for those that Kafka cannot run.
+    pub fn server_arguments(&self) -> Vec<&str> {
+        self.said(STARTED_WITH).unwrap_or_default().split_whitespace().collect()
+    }
+
+    /// Returns the rest of the first comment that begins so.
+    fn said(&self, prefix: &str) -> Option<&str> {
         self.parts.iter().find_map(|part| match part {
-            Part::Text(text) => text.lines().find_map(|line| line.strip_prefix(NOT_BUILT)),
+            Part::Text(text) => text.lines().find_map(|line| line.strip_prefix(prefix)),
             Part::Block(_) => None,
         })
     }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use sharemark_protocol::TopicId;
+use sharemark_protocol::messages::metadata_request::MetadataRequest;
 
 use super::arguments::{Arguments, CommandError, topic_partition};
 use super::names::Names;
@@ -14,9 +15,10 @@ use crate::client::{Request, decode_response, encode_request};
 /// What a command prints when the broker closes the connection instead of answering.
 pub(super) const CLOSED: &str = "connection closed\n";
 const ANSWER_WAIT_MAX: Duration = Duration::from_secs(30);
+const METADATA_VERSION: i16 = 9;
 const SETTLE_TRIES: u32 = 200;
 const SETTLE_STEP_MS: u64 = 25;
-/// The connection of commands that name none.
+/// The connection of commands that name none, unless `via` says another.
 const MAIN: &str = "main";
 
 /// A producer as a client knows it.
@@ -65,6 +67,8 @@ pub struct Session<'a> {
     /// Names for what differs between runs.
     pub names: Names,
     links: BTreeMap<String, Link>,
+    /// The connection of commands that name none.
+    main: String,
     /// Producers by their name in the transcript.
     pub producers: BTreeMap<String, Producer>,
     /// Members by group and member.
@@ -122,7 +126,12 @@ const SHAREMARK_ONLY: &[&str] = &["add-share-acks", "seed-txn-share-acknowledge"
 
 /// Returns whether a command can only run on Sharemark.
 pub fn is_sharemark_only(command: &str) -> bool {
-    let name = command.split_whitespace().next().unwrap_or_default();
+    let mut words = command.split_whitespace();
+    let name = match words.next() {
+        Some("via") => words.nth(1),
+        name => name,
+    };
+    let name = name.unwrap_or_default();
     name.starts_with("state") || SHAREMARK_ONLY.contains(&name)
 }
 
@@ -133,6 +142,7 @@ impl<'a> Session<'a> {
             target,
             names,
             links: BTreeMap::new(),
+            main: MAIN.to_owned(),
             producers: BTreeMap::new(),
             members: BTreeMap::new(),
             seen: BTreeMap::new(),
@@ -145,6 +155,13 @@ impl<'a> Session<'a> {
     ///
     /// Returns why the command makes no sense, or that no answer came. An error code is no error here.
     pub fn run(&mut self, command: &str) -> Result<String, CommandError> {
+        if let Some(rest) = command.strip_prefix("via ") {
+            let (link, rest) = rest.split_once(' ').ok_or("via a connection, a command")?;
+            let main = std::mem::replace(&mut self.main, link.to_owned());
+            let outcome = self.run(rest);
+            self.main = main;
+            return outcome;
+        }
         let (name, mut arguments) = Arguments::split(command);
         let (_, body) = COMMANDS
             .iter()
@@ -214,7 +231,8 @@ impl<'a> Session<'a> {
     ///
     /// As [`Self::call_on`].
     pub fn call<R: Request>(&mut self, request: &R, version: i16) -> Result<R::Response, CommandError> {
-        self.call_on(MAIN, request, version)
+        let main = self.main.clone();
+        self.call_on(&main, request, version)
     }
 
     /// Sends a request on a named connection, which is opened on first use, and returns its answer.
@@ -314,9 +332,19 @@ fn advance(session: &mut Session<'_>, arguments: &mut Arguments) -> Result<Strin
     Ok(String::new())
 }
 
+/// `open NAME [node=1]`: a connection, to another node of the cluster if one is named.
 fn open(session: &mut Session<'_>, arguments: &mut Arguments) -> Result<String, CommandError> {
     let name = arguments.word("connection")?;
-    let index = session.target.open()?;
+    let index = match arguments.number_if_given::<i32>("node")? {
+        None => session.target.open()?,
+        Some(node) => {
+            let answer = session.call(&MetadataRequest::default(), METADATA_VERSION)?;
+            let broker = answer.brokers.iter().find(|broker| broker.node_id == node);
+            let broker = broker.ok_or_else(|| format!("there is no node {node}"))?;
+            let port = u16::try_from(broker.port).map_err(|error| error.to_string())?;
+            session.target.open_at(&broker.host, port)?
+        }
+    };
     session.links.insert(name, Link { index, ..Link::default() });
     Ok(String::new())
 }

@@ -41,6 +41,13 @@ pub trait Target {
     /// If the broker takes no connection.
     fn open(&mut self) -> Result<usize, CommandError>;
 
+    /// Opens a connection to another node of the broker, by its advertised address, and returns its number.
+    ///
+    /// # Errors
+    ///
+    /// If that node takes no connection.
+    fn open_at(&mut self, host: &str, port: u16) -> Result<usize, CommandError>;
+
     /// Closes a connection.
     fn close(&mut self, connection: usize);
 
@@ -80,6 +87,13 @@ impl TcpTarget {
         Self { kind, address, connections: Vec::new(), started: Instant::now() }
     }
 
+    fn keep(&mut self, stream: io::Result<TcpStream>) -> Result<usize, CommandError> {
+        let stream = stream.map_err(|error| error.to_string())?;
+        stream.set_nodelay(true).map_err(|error| error.to_string())?;
+        self.connections.push(Some((stream, BytesMut::new())));
+        Ok(self.connections.len() - 1)
+    }
+
     fn connection(&mut self, index: usize) -> Result<&mut (TcpStream, BytesMut), CommandError> {
         self.connections
             .get_mut(index)
@@ -94,10 +108,11 @@ impl Target for TcpTarget {
     }
 
     fn open(&mut self) -> Result<usize, CommandError> {
-        let stream = TcpStream::connect(self.address).map_err(|error| error.to_string())?;
-        stream.set_nodelay(true).map_err(|error| error.to_string())?;
-        self.connections.push(Some((stream, BytesMut::new())));
-        Ok(self.connections.len() - 1)
+        self.keep(TcpStream::connect(self.address))
+    }
+
+    fn open_at(&mut self, host: &str, port: u16) -> Result<usize, CommandError> {
+        self.keep(TcpStream::connect((host, port)))
     }
 
     fn close(&mut self, connection: usize) {
