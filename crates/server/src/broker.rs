@@ -21,6 +21,7 @@ mod end_txn;
 mod fetch;
 mod fetch_sessions;
 mod find_coordinator;
+mod frame;
 mod groups;
 mod incremental_alter_configs;
 mod init_producer_id;
@@ -60,6 +61,7 @@ use sharemark_protocol::{NodeId, Timestamp, TopicIdPartition};
 use crate::config::{BrokerConfig, DynamicConfigs};
 use cluster::Cluster;
 use crossing::Crossing;
+pub use frame::Frame;
 pub use input::{
     ConnectionId, Deadlines, FlushNumber, Input, ListenerId, Now, Origin, Output, Principal, Request,
 };

@@ -8,12 +8,9 @@ use std::time::Duration;
 
 use bytes::{Buf, Bytes};
 use crossbeam_channel::Sender;
-use sharemark_protocol::messages::api_versions_response::{ApiVersion, ApiVersionsResponse};
 use sharemark_protocol::messages::request_header::RequestHeader;
 use sharemark_protocol::messages::{RequestMessage, ResponseMessage};
-use sharemark_protocol::{
-    Api, ApiKey, DecodeError, ErrorCode, NodeId, Reader, decode_request_header, encode_response,
-};
+use sharemark_protocol::{ApiKey, DecodeError, NodeId, encode_response};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::net::tcp::OwnedWriteHalf;
@@ -23,7 +20,7 @@ use tracing::debug;
 
 use super::frames::{FrameError, FrameReader};
 use super::owner::{Message, Reply};
-use crate::broker::{ConnectionId, Input, ListenerId, Origin, Principal, Request};
+use crate::broker::{ConnectionId, Frame, Input, ListenerId, Origin, Principal, Request};
 
 /// The most pieces of an answer that are written at once.
 const WRITE_PIECES_MAX: usize = 64;
@@ -127,20 +124,16 @@ struct Connection {
 impl Connection {
     async fn run(&mut self) -> Result<(), ConnectionError> {
         while let Some(frame) = self.next_frame().await? {
-            let mut reader = Reader::new(&frame);
-            let (api, header) = decode_request_header(&mut reader).map_err(ConnectionError::Decode)?;
-            if self.context.unknown_apis.contains(&api.key) {
-                return Err(ConnectionError::Decode(DecodeError::UnknownApi));
-            }
-            if !api.serves(header.request_api_version) {
-                self.answer_unknown_version(api, &header).await?;
-                continue;
-            }
-            let version = header.request_api_version;
-            let message =
-                RequestMessage::decode(api.key, version, &mut reader).map_err(ConnectionError::Decode)?;
-            reader.finish().map_err(ConnectionError::Decode)?;
-            let correlation_id = header.correlation_id;
+            let unknown_apis = &self.context.unknown_apis;
+            let (header, message) =
+                match Frame::read(&frame, unknown_apis).map_err(ConnectionError::Decode)? {
+                    Frame::Request { header, message } => (header, *message),
+                    Frame::UnknownApiVersions { correlation_id, answer } => {
+                        self.write(correlation_id, 0, &answer).await?;
+                        continue;
+                    }
+                };
+            let (correlation_id, version) = (header.correlation_id, header.request_api_version);
             self.hand_over(header, message)?;
             match self.reply().await? {
                 Reply::Answer(answer) => self.write(correlation_id, version, &answer).await?,
@@ -192,29 +185,6 @@ impl Connection {
         let closed = Message::Input(Input::PeerClosed(self.id));
         self.context.inbox.send(closed).map_err(|_| ConnectionError::Stopping)?;
         self.from_owner.recv().await.ok_or(ConnectionError::Stopping)
-    }
-
-    /// Answers ApiVersions of a version that is not served in the layout of version 0, which every client reads
-    /// (KIP-511); any other API closes the connection.
-    async fn answer_unknown_version(
-        &mut self,
-        api: &Api,
-        header: &RequestHeader,
-    ) -> Result<(), ConnectionError> {
-        if api.key != ApiKey::ApiVersions || header.request_api_version < 0 {
-            return Err(ConnectionError::Decode(DecodeError::UnsupportedVersion));
-        }
-        let own = ApiVersion {
-            api_key: api.key.to_wire(),
-            min_version: api.announced_min,
-            max_version: api.announced_max,
-        };
-        let answer = ApiVersionsResponse {
-            error_code: ErrorCode::UnsupportedVersion.code(),
-            api_keys: vec![own],
-            ..ApiVersionsResponse::default()
-        };
-        self.write(header.correlation_id, 0, &ResponseMessage::ApiVersions(answer)).await
     }
 
     async fn write(
