@@ -23,6 +23,7 @@ use super::input::{Now, Origin};
 use super::operations::{Operation as Waiting, OperationId};
 use super::share_fetch::ShareFetchWait;
 use super::share_partitions::share_key;
+use super::topics::by_topic;
 
 /// A request whose acknowledgements are being stored.
 #[derive(Debug)]
@@ -266,9 +267,8 @@ impl Broker {
         group_id: &Arc<str>,
         outcomes: &[(TopicIdPartition, ErrorCode)],
     ) {
-        let mut responses: Vec<ShareAcknowledgeTopicResponse> = Vec::new();
         let mut leaders = BTreeSet::new();
-        for &(at, error) in outcomes {
+        let told = by_topic(outcomes.iter().map(|&(at, error)| {
             let hint = self.leader_hint(error, Some(at));
             leaders.extend(hint.map(|(leader, _)| leader));
             let data = PartitionData {
@@ -279,12 +279,12 @@ impl Broker {
                     LeaderIdAndEpoch { leader_id: leader.get(), leader_epoch: epoch.get() }
                 }),
             };
-            match responses.iter_mut().find(|topic| topic.topic_id == at.topic_id) {
-                Some(topic) => topic.partitions.push(data),
-                None => responses
-                    .push(ShareAcknowledgeTopicResponse { topic_id: at.topic_id, partitions: vec![data] }),
-            }
-        }
+            (at, data)
+        }));
+        let responses = told
+            .into_iter()
+            .map(|(topic_id, partitions)| ShareAcknowledgeTopicResponse { topic_id, partitions })
+            .collect();
         let node_endpoints = self
             .addresses(origin, &leaders)
             .map(|(node_id, host, port, rack)| NodeEndpoint { node_id, host, port, rack })

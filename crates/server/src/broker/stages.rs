@@ -19,6 +19,7 @@ use sharemark_share_coordinator::{
 };
 
 use super::Broker;
+use super::authorize::{self, Resource, authorize};
 use super::cluster::{CONSUMER_OFFSETS, SHARE_GROUP_STATE};
 use super::coordinators::record_offset;
 use super::crossing::{Call, Crossing};
@@ -148,26 +149,37 @@ impl Broker {
         }
     }
 
-    /// Refuses the partitions of topics that do not exist, before anything joins the transaction.
+    /// Refuses partitions that do not exist, are not for this principal or are named more than once, before anything
+    /// joins the transaction.
     fn judge_stage_topics(&mut self, node: NodeId, id: OperationId) {
         let Some(operation) = self.stage_operation(node, id) else { return };
+        let mut seen = BTreeSet::new();
+        let again: BTreeSet<TopicIdPartition> =
+            operation.parts.iter().map(|part| part.at).filter(|at| !seen.insert(*at)).collect();
+        let judge = |part: &StagePart| match self.check_stage_topic(&operation.origin, part.at) {
+            // Its outcomes could not be told apart, and a refused partition must have nothing staged.
+            Ok(()) if again.contains(&part.at) => Err(ErrorCode::InvalidRequest),
+            outcome => outcome,
+        };
         let refused: Vec<(usize, ErrorCode)> = operation
             .parts
             .iter()
             .enumerate()
-            .filter_map(|(index, part)| match self.cluster.topic(part.at.topic_id) {
-                None => Some((index, ErrorCode::UnknownTopicId)),
-                Some(_) if self.cluster.partition(part.at).is_none() => {
-                    Some((index, ErrorCode::UnknownTopicOrPartition))
-                }
-                Some(_) => None,
-            })
+            .filter_map(|(index, part)| judge(part).err().map(|error| (index, error)))
             .collect();
         if let Some(operation) = self.stage_operation_mut(node, id) {
             for (index, error) in refused {
                 operation.parts[index].outcome = Some(Err(error));
             }
         }
+    }
+
+    fn check_stage_topic(&self, origin: &Origin, at: TopicIdPartition) -> Result<(), ErrorCode> {
+        let topic = self.cluster.topic(at.topic_id).ok_or(ErrorCode::UnknownTopicId)?;
+        if !authorize(&origin.principal, authorize::Operation::Read, Resource::Topic(&topic.name)) {
+            return Err(ErrorCode::TopicAuthorizationFailed);
+        }
+        self.cluster.partition(at).map(|_| ()).ok_or(ErrorCode::UnknownTopicOrPartition)
     }
 
     fn state_partitions_of(&self, node: NodeId, id: OperationId) -> Vec<TopicPartition> {

@@ -1,5 +1,6 @@
 //! What requests about topics have in common: names, authorized operations, creation and removal.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use sharemark_protocol::{ErrorCode, NodeId, TopicId, TopicIdPartition};
@@ -38,6 +39,21 @@ pub(super) fn check_topic_name(name: &str) -> Result<(), String> {
         ));
     }
     Ok(())
+}
+
+/// Gathers what is told of partitions by topic, in the order in which the topics first come.
+pub(super) fn by_topic<T>(told: impl IntoIterator<Item = (TopicIdPartition, T)>) -> Vec<(TopicId, Vec<T>)> {
+    // A look-up, since a request may name as many topics as its frame holds.
+    let mut index_of: BTreeMap<TopicId, usize> = BTreeMap::new();
+    let mut topics: Vec<(TopicId, Vec<T>)> = Vec::new();
+    for (at, data) in told {
+        let index = *index_of.entry(at.topic_id).or_insert(topics.len());
+        match topics.get_mut(index) {
+            Some((_, partitions)) => partitions.push(data),
+            None => topics.push((at.topic_id, vec![data])),
+        }
+    }
+    topics
 }
 
 impl Broker {

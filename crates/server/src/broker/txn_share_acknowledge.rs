@@ -12,7 +12,7 @@ use sharemark_protocol::messages::seed_txn_share_acknowledge_response as seed;
 use sharemark_protocol::messages::txn_share_acknowledge_request::TxnShareAcknowledgeRequest;
 use sharemark_protocol::messages::txn_share_acknowledge_response as newest;
 use sharemark_protocol::{
-    ErrorCode, MemberEpoch, Producer, SharePartitionKey, TopicIdPartition, TopicPartition,
+    ErrorCode, MemberEpoch, Producer, SharePartitionKey, StrBytes, TopicIdPartition, TopicPartition,
 };
 use sharemark_txn_coordinator::{AddPartitions, TransactionVersion};
 
@@ -21,6 +21,7 @@ use super::authorize::{Operation, Resource, authorize};
 use super::cluster::SHARE_GROUP_STATE;
 use super::input::{Now, Origin};
 use super::stages::{StageDialect, StageOperation, StagePart};
+use super::topics::by_topic;
 
 /// The level of `share.version` that brings transactional acknowledgements.
 const SHARE_VERSION_MIN: i16 = 3;
@@ -203,25 +204,25 @@ impl Broker {
     pub(super) fn answer_stage(&mut self, operation: &StageOperation, error: ErrorCode) {
         let failed = error != ErrorCode::None;
         let parts = if failed { &[][..] } else { &operation.parts[..] };
-        let told = parts.iter().map(|part| {
+        let told = by_topic(parts.iter().map(|part| {
             let error = part.outcome.and_then(Result::err).unwrap_or(ErrorCode::None);
-            let text = (error != ErrorCode::None).then(|| error.name().into());
-            (part.at, error.code(), text)
-        });
+            let text: Option<StrBytes> = (error != ErrorCode::None).then(|| error.name().into());
+            (part.at, (part.at.partition, error.code(), text))
+        }));
         let message = match operation.dialect {
             StageDialect::Newest => {
-                let mut responses: Vec<newest::TxnShareAcknowledgeTopicResponse> = Vec::new();
-                for (at, error_code, error_message) in told {
-                    let data =
-                        newest::PartitionData { partition_index: at.partition, error_code, error_message };
-                    match responses.iter_mut().find(|topic| topic.topic_id == at.topic_id) {
-                        Some(topic) => topic.partitions.push(data),
-                        None => responses.push(newest::TxnShareAcknowledgeTopicResponse {
-                            topic_id: at.topic_id,
-                            partitions: vec![data],
-                        }),
-                    }
-                }
+                let data = |(partition_index, error_code, error_message)| newest::PartitionData {
+                    partition_index,
+                    error_code,
+                    error_message,
+                };
+                let responses = told
+                    .into_iter()
+                    .map(|(topic_id, partitions)| newest::TxnShareAcknowledgeTopicResponse {
+                        topic_id,
+                        partitions: partitions.into_iter().map(data).collect(),
+                    })
+                    .collect();
                 ResponseMessage::TxnShareAcknowledge(newest::TxnShareAcknowledgeResponse {
                     throttle_time_ms: 0,
                     error_code: error.code(),
@@ -229,18 +230,18 @@ impl Broker {
                 })
             }
             StageDialect::Seed => {
-                let mut responses: Vec<seed::TxnShareAcknowledgeTopicResponse> = Vec::new();
-                for (at, error_code, error_message) in told {
-                    let data =
-                        seed::PartitionData { partition_index: at.partition, error_code, error_message };
-                    match responses.iter_mut().find(|topic| topic.topic_id == at.topic_id) {
-                        Some(topic) => topic.partitions.push(data),
-                        None => responses.push(seed::TxnShareAcknowledgeTopicResponse {
-                            topic_id: at.topic_id,
-                            partitions: vec![data],
-                        }),
-                    }
-                }
+                let data = |(partition_index, error_code, error_message)| seed::PartitionData {
+                    partition_index,
+                    error_code,
+                    error_message,
+                };
+                let responses = told
+                    .into_iter()
+                    .map(|(topic_id, partitions)| seed::TxnShareAcknowledgeTopicResponse {
+                        topic_id,
+                        partitions: partitions.into_iter().map(data).collect(),
+                    })
+                    .collect();
                 ResponseMessage::SeedTxnShareAcknowledge(seed::SeedTxnShareAcknowledgeResponse {
                     throttle_time_ms: 0,
                     error_code: error.code(),
