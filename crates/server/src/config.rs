@@ -13,6 +13,8 @@ mod group_keys;
 mod key;
 mod listeners;
 mod new_topic;
+#[cfg(feature = "plants")]
+mod plant;
 mod profile;
 mod properties;
 mod settings;
@@ -29,6 +31,8 @@ pub use features::{Feature, Features};
 pub use key::{ConfigKey, ConfigType, Rule, Synonym, UpdateMode};
 pub use listeners::{Endpoint, Listener, ListenerError, split_host_port};
 pub use new_topic::{NewTopic, is_legal_topic_name};
+#[cfg(feature = "plants")]
+pub use plant::Plant;
 pub use profile::Profile;
 pub use properties::{PropertiesError, parse_properties};
 pub use settings::{

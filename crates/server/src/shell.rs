@@ -6,6 +6,7 @@
 mod cli;
 mod clock;
 mod connection;
+mod demo;
 mod frames;
 mod machine;
 mod owner;

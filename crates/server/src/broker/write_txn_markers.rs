@@ -103,8 +103,9 @@ impl Broker {
             .with_log(at, |log, writes| log.append_end_transaction_marker(plan, writes))
             .ok_or(ErrorCode::UnknownTopicOrPartition)?;
         if &*partition.topic == SHARE_GROUP_STATE {
+            let ended = self.share_marker(marker);
             if let Some(shard) = self.share_state_shard_mut(node, at) {
-                shard.replay_end_transaction_marker(appended.offset, share_marker(marker));
+                shard.replay_end_transaction_marker(appended.offset, ended);
             }
             // The same flush as the control batch, so both are there after a crash or neither is.
             self.commit_state_records(now, node, at, &resolution.records)?;
@@ -127,7 +128,7 @@ impl Broker {
         };
         let policy = |key: &SharePartitionKey| self.resolution_policy(key);
         let version = i16::from(marker.transaction_version);
-        shard.decide_end_transaction_marker(share_marker(marker), version, policy, now.clock)
+        shard.decide_end_transaction_marker(self.share_marker(marker), version, policy, now.clock)
     }
 
     fn resolution_policy(&self, key: &SharePartitionKey) -> ResolutionPolicy {
@@ -154,9 +155,17 @@ impl Broker {
             ((), partition.resolve(now.clock, &config, &resolved.ranges))
         });
     }
-}
 
-const fn share_marker(marker: LogMarker) -> EndTransactionMarker {
-    let outcome = if marker.committed { TransactionOutcome::Commit } else { TransactionOutcome::Abort };
-    EndTransactionMarker { producer: marker.producer, outcome }
+    /// Returns a marker as the share coordinator takes it.
+    fn share_marker(&self, marker: LogMarker) -> EndTransactionMarker {
+        #[cfg(feature = "plants")]
+        let marker = LogMarker { committed: marker.committed || self.abort_acknowledges(), ..marker };
+        let outcome = if marker.committed { TransactionOutcome::Commit } else { TransactionOutcome::Abort };
+        EndTransactionMarker { producer: marker.producer, outcome }
+    }
+
+    #[cfg(feature = "plants")]
+    fn abort_acknowledges(&self) -> bool {
+        self.cluster.configs.start().plant == Some(crate::config::Plant::AbortAcknowledges)
+    }
 }

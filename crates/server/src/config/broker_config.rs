@@ -9,6 +9,8 @@ use super::features::Features;
 use super::key::ConfigKey;
 use super::listeners::{Endpoint, Listener};
 use super::new_topic::NewTopic;
+#[cfg(feature = "plants")]
+use super::plant::Plant;
 use super::profile::Profile;
 use super::settings::{BrokerSettings, TxnDialect};
 use super::value::{ConfigValue, split_list};
@@ -57,6 +59,9 @@ pub struct BrokerConfig {
     pub seed: u64,
     /// The most bytes that all logs together may hold; at it, Produce answers a retriable error.
     pub memory_limit_bytes: u64,
+    /// A bug that is built in on purpose.
+    #[cfg(feature = "plants")]
+    pub plant: Option<Plant>,
     /// Broker properties that were set, checked.
     pub(super) properties: BTreeMap<String, String>,
 }

@@ -9,6 +9,8 @@ use super::broker_config::{BrokerConfig, NodeConfig, listener_independent_key};
 use super::features::Features;
 use super::listeners::{Endpoint, Listener, ListenerError, ListenerProperties, shifted, split_host_port};
 use super::new_topic::NewTopic;
+#[cfg(feature = "plants")]
+use super::plant::Plant;
 use super::profile::Profile;
 use super::properties::{PropertiesError, parse_properties};
 use super::value::{ConfigError, ConfigValue, split_list};
@@ -84,6 +86,8 @@ pub struct ConfigBuilder {
     features: Vec<String>,
     seed: u64,
     memory_limit_bytes: u64,
+    #[cfg(feature = "plants")]
+    plant: Option<Plant>,
 }
 
 impl ConfigBuilder {
@@ -99,6 +103,8 @@ impl ConfigBuilder {
             features: Vec::new(),
             seed: 0,
             memory_limit_bytes: 1 << 30,
+            #[cfg(feature = "plants")]
+            plant: None,
         }
     }
 
@@ -182,6 +188,14 @@ impl ConfigBuilder {
         self
     }
 
+    /// Builds a bug in on purpose.
+    #[cfg(feature = "plants")]
+    #[must_use]
+    pub const fn plant(mut self, plant: Option<Plant>) -> Self {
+        self.plant = plant;
+        self
+    }
+
     /// Builds the configuration. Properties that are not known are kept out of it and named in `unknown`.
     ///
     /// # Errors
@@ -205,6 +219,8 @@ impl ConfigBuilder {
             topics: self.read_topics()?,
             seed: self.seed,
             memory_limit_bytes: self.memory_limit_bytes,
+            #[cfg(feature = "plants")]
+            plant: self.plant,
             properties,
         };
         check_bounds(&config)?;

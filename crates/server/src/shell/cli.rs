@@ -14,8 +14,11 @@ use tokio::signal::unix::{SignalKind, signal};
 use tracing::warn;
 use tracing_subscriber::EnvFilter;
 
+use super::demo::{self, DemoError};
 use super::machine;
-use super::server::{Server, ServerError};
+use super::server::{Server, ServerBuilder, ServerError};
+#[cfg(feature = "plants")]
+use crate::config::Plant;
 use crate::config::{BrokerConfig, ConfigBuilder, Profile};
 
 /// The exit code after a wrong option or property.
@@ -44,7 +47,22 @@ enum Command {
         file: PathBuf,
     },
     /// Run an exactly-once consumer and producer against a broker of its own, explain what happened, and exit
-    Demo,
+    Demo(DemoOptions),
+}
+
+#[derive(Args, Debug)]
+struct DemoOptions {
+    /// Build a bug into the broker, which the demo must find
+    #[cfg(feature = "plants")]
+    #[arg(long, value_enum)]
+    plant: Option<PlantName>,
+}
+
+#[cfg(feature = "plants")]
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum PlantName {
+    /// An abort makes staged acknowledgements final, as a commit does
+    AbortAcknowledges,
 }
 
 #[derive(Args, Debug)]
@@ -149,7 +167,7 @@ pub fn run_cli(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         None => serve(cli.serve, &start),
         Some(Command::Serve(options)) => serve(*options, &start),
         Some(Command::Replay { .. }) => Err(Failure::usage("replay: not built yet")),
-        Some(Command::Demo) => Err(Failure::usage("demo: not built yet")),
+        Some(Command::Demo(options)) => run_demo(&options),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -224,6 +242,29 @@ fn signals() -> io::Result<impl Future<Output = ()>> {
             _ = interrupt.recv() => {}
         }
     })
+}
+
+fn run_demo(options: &DemoOptions) -> Result<(), Failure> {
+    start_logging();
+    match demo::run(planted(Server::builder(), options), &mut io::stdout().lock()) {
+        Ok(None) => Ok(()),
+        Ok(Some(fault)) => Err(Failure { text: format!("demo: {fault}"), exit_code: 1 }),
+        Err(DemoError::Server(error)) => Err(error.into()),
+        Err(error) => Err(Failure { text: format!("demo: {error}"), exit_code: 1 }),
+    }
+}
+
+#[cfg(feature = "plants")]
+fn planted(server: ServerBuilder, options: &DemoOptions) -> ServerBuilder {
+    let plant = options.plant.map(|plant| match plant {
+        PlantName::AbortAcknowledges => Plant::AbortAcknowledges,
+    });
+    server.config(|config| config.plant(plant))
+}
+
+#[cfg(not(feature = "plants"))]
+fn planted(server: ServerBuilder, _options: &DemoOptions) -> ServerBuilder {
+    server
 }
 
 fn start_logging() {

@@ -4,7 +4,7 @@ fn serve_options(args: &[&str]) -> Result<ServeOptions, clap::Error> {
     let args = ["sharemark"].iter().chain(args);
     Cli::try_parse_from(args).map(|cli| match cli.command {
         Some(Command::Serve(options)) => *options,
-        Some(Command::Replay { .. } | Command::Demo) | None => cli.serve,
+        Some(Command::Replay { .. } | Command::Demo(_)) | None => cli.serve,
     })
 }
 

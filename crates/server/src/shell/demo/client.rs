@@ -12,6 +12,8 @@ use sharemark_protocol::messages::end_txn_request::EndTxnRequest;
 use sharemark_protocol::messages::end_txn_response::EndTxnResponse;
 use sharemark_protocol::messages::fetch_request::FetchRequest;
 use sharemark_protocol::messages::fetch_response::FetchResponse;
+use sharemark_protocol::messages::find_coordinator_request::FindCoordinatorRequest;
+use sharemark_protocol::messages::find_coordinator_response::FindCoordinatorResponse;
 use sharemark_protocol::messages::incremental_alter_configs_request::IncrementalAlterConfigsRequest;
 use sharemark_protocol::messages::incremental_alter_configs_response::IncrementalAlterConfigsResponse;
 use sharemark_protocol::messages::init_producer_id_request::InitProducerIdRequest;
@@ -126,6 +128,7 @@ requests! {
     CreateTopics CreateTopicsRequest -> CreateTopicsResponse,
     EndTxn EndTxnRequest -> EndTxnResponse,
     Fetch FetchRequest -> FetchResponse,
+    FindCoordinator FindCoordinatorRequest -> FindCoordinatorResponse,
     IncrementalAlterConfigs IncrementalAlterConfigsRequest -> IncrementalAlterConfigsResponse,
     InitProducerId InitProducerIdRequest -> InitProducerIdResponse,
     Metadata MetadataRequest -> MetadataResponse,

@@ -7,7 +7,8 @@ use sharemark_protocol::{ErrorCode, OffsetRange, SharePartitionKey, TopicId};
 use sharemark_share_coordinator::{RecordState, StateBatch, StateChange, StateRecord};
 
 use super::client::{Client, DemoError, check};
-use super::topics::{self, Isolation, ReadRecord};
+use super::read_back::{ReadRecord, records_of, unreadable};
+use super::topics::{self, Isolation};
 
 /// The marks of a picture, each with its meaning.
 pub(super) const LEGEND: &str = "#  acknowledged: done for good\n\
@@ -49,8 +50,7 @@ impl States {
     pub(super) fn follow(&mut self, client: &mut Client) -> Result<(), DemoError> {
         loop {
             let (topic, partition) = (self.state_topic, self.state_partition);
-            let data =
-                topics::fetch(client, topic, partition, self.position, Isolation::ReadUncommitted)?;
+            let data = topics::fetch(client, topic, partition, self.position, Isolation::ReadUncommitted)?;
             if data.error_code == ErrorCode::OffsetOutOfRange.code() && self.position < data.log_start_offset
             {
                 self.position = data.log_start_offset; // What was there is in a later snapshot.
@@ -60,11 +60,10 @@ impl States {
             let mut records = Vec::new();
             let before = self.position;
             for batch in split(&data.records.unwrap_or_default().to_bytes()) {
-                let view = BatchView::new(&batch).and_then(|view| view.header());
-                let header = view.map_err(|error| DemoError::Refused { call: "reading a batch", error })?;
+                let header = BatchView::new(&batch).and_then(|view| view.header()).map_err(unreadable)?;
                 // The updates after a marker say what it led to, so that markers need not be understood.
                 if !header.control {
-                    topics::records_of(&batch, &mut records)?;
+                    records_of(&batch, &mut records)?;
                 }
                 self.position = header.last_offset.get() + 1;
             }
