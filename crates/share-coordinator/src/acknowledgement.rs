@@ -60,6 +60,7 @@ pub fn check_acknowledgements(
 }
 
 /// Returns whether there is one type for all offsets, or one for each.
+#[inline]
 pub(crate) fn has_right_len(batch: &AcknowledgementBatch<'_>) -> bool {
     let offset_count =
         batch.last_offset.checked_sub(batch.first_offset).and_then(|count| count.checked_add(1));

@@ -151,7 +151,30 @@ impl SharePartition {
     /// Moves the start offset past what is final and brings the derived positions up to date.
     ///
     /// `search_from` is an offset below which nothing is acquirable.
+    #[inline]
     fn settle(&mut self, search_from: i64) -> bool {
+        if let Some(front) = self.batches.front()
+            && front.first() <= self.start
+            && !self.log_start_moved
+            && self.next <= search_from
+        {
+            let until = front.final_until(self.start);
+            if until <= front.last() {
+                // The common case: the lowest batch stays, and nothing is acquirable inside the window.
+                let moved = self.start < until;
+                self.final_count -= until - self.start;
+                self.start = until;
+                self.floor = self.floor.max(until);
+                self.first_available = search_from;
+                self.version += 1;
+                self.rebuild_overgrown_locks();
+                return moved;
+            }
+        }
+        self.settle_all(search_from)
+    }
+
+    fn settle_all(&mut self, search_from: i64) -> bool {
         let old_start = self.start;
         while let Some(front) = self.batches.front() {
             if front.last() < self.start {
@@ -216,6 +239,9 @@ impl SharePartition {
 
     /// Returns the first offset at or above `from` that may be acquired.
     fn find_available(&self, from: i64) -> i64 {
+        if self.next <= from {
+            return from;
+        }
         let mut cursor = from;
         let mut index = self.batches.find(from);
         while let Some(batch) = self.batches.get(index) {
@@ -231,10 +257,14 @@ impl SharePartition {
         self.next.max(cursor)
     }
 
+    #[inline]
     fn rebuild_overgrown_locks(&mut self) {
-        if !self.locks.is_overgrown() {
-            return;
+        if self.locks.is_overgrown() {
+            self.rebuild_locks();
         }
+    }
+
+    fn rebuild_locks(&mut self) {
         let Some(base_ms) = self.locks.next_deadline_ms() else { return };
         let mut locks: Vec<Lock> = Vec::new();
         self.batches.each_run(i64::MIN, i64::MAX, |first, last, word| {

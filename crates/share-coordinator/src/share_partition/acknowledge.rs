@@ -55,8 +55,10 @@ impl SharePartition {
         let mut judge = Judge { owner, config, plan };
         // The last offset that this request has changed already.
         let mut changed = None;
+        let mut hint = 0;
         for batch in batches {
-            let Some(place) = self.locate(batch)? else { continue };
+            let Some(place) = self.locate(batch, hint)? else { continue };
+            hint = place.index;
             if changed == Some(place.first) {
                 return Err(ErrorCode::InvalidRecordState);
             }
@@ -68,7 +70,14 @@ impl SharePartition {
     }
 
     /// Finds where a range lies, or `None` if it lies wholly below the start offset.
-    pub(super) fn locate(&self, batch: &AcknowledgementBatch<'_>) -> Result<Option<Place>, ErrorCode> {
+    ///
+    /// `hint` is the index of a batch at or below it.
+    #[inline]
+    pub(super) fn locate(
+        &self,
+        batch: &AcknowledgementBatch<'_>,
+        hint: usize,
+    ) -> Result<Option<Place>, ErrorCode> {
         let last = batch.last_offset;
         if last < self.start {
             return Ok(None);
@@ -83,7 +92,7 @@ impl SharePartition {
         if back.last() < last {
             return Err(ErrorCode::InvalidRequest);
         }
-        let index = self.batches.find(first);
+        let index = self.batches.find_from(hint, first);
         let is_inside = |batch: &Batch| batch.first() <= last && last <= batch.last();
         if !self.batches.get(index).is_some_and(is_inside)
             && !self.batches.get(self.batches.find(last)).is_some_and(is_inside)
@@ -93,6 +102,7 @@ impl SharePartition {
         Ok(Some(Place { first, index }))
     }
 
+    #[inline]
     fn judge_range(
         &self,
         range: &AcknowledgementBatch<'_>,
@@ -130,11 +140,15 @@ struct Judge<'a> {
 
 impl Judge<'_> {
     /// Judges `first..=last` of `batch`, which all get the acknowledge type `id`.
+    #[inline]
     fn judge_uniform(&mut self, batch: &Batch, first: i64, last: i64, id: i8) -> Result<(), ErrorCode> {
         match batch.body() {
             Body::Whole(word) => self.judge(first, last, *word, id),
             Body::Split(words) => {
                 let from = (first - batch.first()) as usize;
+                if first == last {
+                    return self.judge(first, first, words[from], id);
+                }
                 let words = &words[from..from + (last - first + 1) as usize];
                 self.judge_words(first, words, id)
             }

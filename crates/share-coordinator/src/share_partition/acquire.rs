@@ -151,6 +151,9 @@ impl SharePartition {
 
     fn acquire_runs(&mut self, acquisition: &mut Acquisition<'_>, base: i64, last: i64) {
         let mut cursor = if self.batches.is_empty() { base.max(self.next) } else { base.max(self.floor) };
+        if self.start <= cursor {
+            cursor = cursor.max(self.first_available);
+        }
         let mut index = self.batches.find(cursor);
         while cursor <= last && acquisition.record_count < acquisition.max_records {
             match self.batches.get_mut(index) {

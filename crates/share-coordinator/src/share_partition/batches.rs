@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::word::Word;
+use super::word::{Precondition, Word};
 
 /// A run of offsets that were acquired or loaded together.
 #[derive(Clone, Debug)]
@@ -114,6 +114,30 @@ impl Batch {
         }
     }
 
+    /// Puts the records of `first..=last`, which lie in this batch, into the state `word`.
+    #[inline]
+    fn replace(&mut self, first: i64, last: i64, condition: Precondition, word: Word) {
+        let mut is_allowed = true;
+        match &mut self.body {
+            Body::Whole(old) => {
+                is_allowed = condition.allows(*old);
+                if first == self.first && last == self.last {
+                    *old = word;
+                } else {
+                    self.words_mut(first, last).fill(word);
+                }
+            }
+            Body::Split(words) => {
+                let range = (first - self.first) as usize..(last - self.first + 1) as usize;
+                for old in &mut words[range] {
+                    is_allowed &= condition.allows(*old);
+                    *old = word;
+                }
+            }
+        }
+        assert!(is_allowed, "records move along the table of transitions, one change at a time");
+    }
+
     /// Returns the first offset at or above `from` that may be acquired.
     pub(super) fn first_available(&self, from: i64) -> Option<i64> {
         let from = from.max(self.first);
@@ -203,10 +227,39 @@ impl Batches {
     /// Returns the index of the first batch that ends at or above `offset`.
     #[inline]
     pub(super) fn find(&self, offset: i64) -> usize {
-        match self.queue.front() {
-            Some(front) if front.last < offset => self.queue.partition_point(|batch| batch.last < offset),
-            _ => 0,
+        let (Some(front), Some(back)) = (self.queue.front(), self.queue.back()) else { return 0 };
+        if offset <= front.last {
+            return 0;
         }
+        if back.first <= offset {
+            return self.queue.len() - usize::from(offset <= back.last);
+        }
+        self.find_between(offset, front.first, back.last)
+    }
+
+    /// Guesses where `offset` lies, since batches tend to be of one size, before it searches.
+    fn find_between(&self, offset: i64, first: i64, last: i64) -> usize {
+        let fraction = ((offset - first) as f64 + 0.5) / (last - first + 1) as f64;
+        let guess = (fraction * self.queue.len() as f64) as usize;
+        if let Some(batch) = self.queue.get(guess)
+            && batch.first <= offset
+            && offset <= batch.last
+        {
+            return guess;
+        }
+        self.queue.partition_point(|batch| batch.last < offset)
+    }
+
+    /// Returns what [`Self::find`] does, faster if `hint` is it, or the one before it; it is never above it.
+    #[inline]
+    pub(super) fn find_from(&self, hint: usize, offset: i64) -> usize {
+        if self.queue.get(hint).is_some_and(|batch| offset <= batch.last) {
+            return hint;
+        }
+        if self.queue.get(hint + 1).is_some_and(|batch| offset <= batch.last) {
+            return hint + 1;
+        }
+        self.find(offset)
     }
 
     /// Calls `f` with all tracked runs of `first..=last`, in order.
@@ -226,14 +279,53 @@ impl Batches {
     }
 
     /// Replaces all tracked runs of `first..=last` by what `f` makes of them, in order.
+    pub(super) fn update_runs(&mut self, first: i64, last: i64, f: impl FnMut(i64, i64, Word) -> Word) {
+        self.update_runs_from(&mut 0, first, last, f);
+    }
+
+    /// Does what [`Self::update_runs`] does; `hint`, an index not above the first batch concerned, is moved to
+    /// the last.
     #[inline]
-    pub(super) fn update_runs(&mut self, first: i64, last: i64, mut f: impl FnMut(i64, i64, Word) -> Word) {
-        let from = self.find(first);
-        for batch in self.queue.range_mut(from..) {
-            if last < batch.first {
-                break;
-            }
+    pub(super) fn update_runs_from(
+        &mut self,
+        hint: &mut usize,
+        first: i64,
+        last: i64,
+        mut f: impl FnMut(i64, i64, Word) -> Word,
+    ) {
+        let mut index = self.find_from(*hint, first);
+        *hint = index;
+        while let Some(batch) = self.queue.get_mut(index).filter(|batch| batch.first <= last) {
             batch.update_runs(first.max(batch.first), last.min(batch.last), &mut f);
+            *hint = index;
+            index += 1;
         }
+    }
+
+    /// Puts the records of `first..=last`, all of which are tracked and allowed by `condition`, into the state
+    /// `word`. `hint` is as for [`Self::update_runs_from`].
+    #[inline]
+    pub(super) fn replace(
+        &mut self,
+        hint: &mut usize,
+        first: i64,
+        last: i64,
+        condition: Precondition,
+        word: Word,
+    ) {
+        let mut index = self.find_from(*hint, first);
+        let mut cursor = first;
+        while let Some(batch) = self.queue.get_mut(index) {
+            assert!(batch.first <= cursor, "what changes its state is tracked");
+            *hint = index;
+            let high = last.min(batch.last);
+            batch.replace(cursor, high, condition, word);
+            if high == last {
+                return;
+            }
+            cursor = high + 1;
+            index += 1;
+        }
+        assert!(last < cursor, "what changes its state is tracked");
     }
 }

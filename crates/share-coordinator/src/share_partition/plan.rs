@@ -4,7 +4,7 @@ use sharemark_protocol::{Offset, OffsetRange, Timestamp};
 
 use super::locks::Lock;
 use super::owners::Owner;
-use super::word::{NO_OWNER, Word};
+use super::word::{NO_OWNER, Precondition, Word};
 use super::{Change, SharePartition, SharePartitionConfig, offset};
 use crate::{RecordState, StateBatch};
 
@@ -60,7 +60,15 @@ impl StatePlan {
         if state.is_final() {
             self.final_count += (last - first.max(self.start) + 1).max(0);
         }
-        self.push_batch(StateBatch { range: range(first, last), state, delivery_count, staged: None });
+        if let Some(back) = self.batches.last_mut()
+            && back.range.last().get() + 1 == first
+            && back.state == state
+            && back.delivery_count == delivery_count
+        {
+            back.range = OffsetRange::new(back.range.first(), offset(last)).unwrap_or(back.range);
+            return;
+        }
+        self.batches.push(StateBatch { range: range(first, last), state, delivery_count, staged: None });
     }
 
     /// Adds a batch, joining it to the one before where it can be.
@@ -97,7 +105,10 @@ impl SharePartition {
         plan.clear();
         plan.version = Some(self.version);
         plan.start = self.start;
-        plan.final_count = self.final_count + self.final_count_in_transition();
+        plan.final_count = self.final_count;
+        if !self.transitions.is_empty() {
+            plan.final_count += self.final_count_in_transition();
+        }
     }
 
     fn final_count_in_transition(&self) -> i64 {
@@ -115,7 +126,9 @@ impl SharePartition {
     /// If the share partition has changed since the plan was made.
     pub fn apply(&mut self, now: Timestamp, config: &SharePartitionConfig, plan: &StatePlan) -> Change {
         assert!(plan.version == Some(self.version), "a plan is applied to the state it was made for");
-        self.renew(now, config, &plan.renewals);
+        if !plan.renewals.is_empty() {
+            self.renew(now, config, &plan.renewals);
+        }
         self.set_states(now, &plan.batches, false)
     }
 
@@ -142,8 +155,13 @@ impl SharePartition {
     ) -> Change {
         let mut change = Change::default();
         let mut search_from = self.first_available;
+        let mut hint = 0;
         for batch in batches {
-            self.set_state(now, batch, in_transition, &mut search_from, &mut change);
+            if batch.staged.is_some() {
+                self.set_pending(now, batch, in_transition);
+            } else {
+                self.set_state(batch, in_transition, &mut hint, &mut search_from, &mut change);
+            }
         }
         change.moved_start = self.settle(search_from);
         change
@@ -152,40 +170,37 @@ impl SharePartition {
     #[inline]
     fn set_state(
         &mut self,
-        now: Timestamp,
         batch: &StateBatch,
         in_transition: bool,
+        hint: &mut usize,
         search_from: &mut i64,
         change: &mut Change,
     ) {
         let (first, last) = (batch.range.first().get(), batch.range.last().get());
-        if batch.staged.is_some() {
-            self.set_pending(now, batch, in_transition);
-            return;
+        if first < self.start {
+            // The log start has passed a part of it: that can't be delivered again.
+            let below = last.min(self.start - 1);
+            let is_passed = batch.state == RecordState::Available;
+            let state = if is_passed { RecordState::Archived } else { batch.state };
+            change.archiving |= state == RecordState::Archiving;
+            let word = Word::new(state, batch.delivery_count);
+            self.batches.replace(hint, first, below, Precondition::of(state, in_transition), word);
+            if last == below {
+                return;
+            }
         }
-        let start = self.start;
-        let mut final_count = 0;
-        self.batches.update_runs(first, last, |low, high, word| {
-            let mut state = batch.state;
-            if state == RecordState::Available && low < start {
-                state = RecordState::Archived; // The log start has passed it: it can't be delivered again.
+        let first = first.max(self.start);
+        match batch.state {
+            RecordState::Available => {
+                *search_from = first.min(*search_from);
+                change.freed_records = true;
             }
-            assert!(word.is_in_transition() == in_transition, "one change of a record at a time");
-            assert!(word.can_become(state), "a record moves along the table of transitions");
-            match state {
-                RecordState::Available => {
-                    *search_from = low.min(*search_from);
-                    change.freed_records = true;
-                }
-                RecordState::Acknowledged | RecordState::Archived => {
-                    final_count += (high - low.max(start) + 1).max(0);
-                }
-                RecordState::Archiving => change.archiving = true,
-                RecordState::Acquired | RecordState::TxPending => {}
-            }
-            Word::new(state, word.delivery_count())
-        });
-        self.final_count += final_count;
+            RecordState::Acknowledged | RecordState::Archived => self.final_count += last - first + 1,
+            RecordState::Archiving => change.archiving = true,
+            RecordState::Acquired | RecordState::TxPending => {}
+        }
+        let word = Word::new(batch.state, batch.delivery_count);
+        self.batches.replace(hint, first, last, Precondition::of(batch.state, in_transition), word);
     }
 
     /// Makes records pending: their locks end, and what was left of them is kept for an abort.

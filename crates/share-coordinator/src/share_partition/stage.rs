@@ -60,8 +60,10 @@ impl SharePartition {
         plan: &mut StatePlan,
     ) -> Result<(), ErrorCode> {
         let owner = member.map(|member| self.members.find(member).unwrap_or(NO_OWNER));
+        let mut hint = 0;
         for batch in batches {
-            let Some(place) = self.locate(batch)? else { continue };
+            let Some(place) = self.locate(batch, hint)? else { continue };
+            hint = place.index;
             let mut cursor = place.first;
             let mut index = place.index;
             while cursor <= batch.last_offset {

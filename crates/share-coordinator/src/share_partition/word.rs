@@ -44,6 +44,23 @@ const NEXT_STATES: [u8; 8] = {
     table
 };
 
+/// For each state, by its id, the set of states that may become it.
+const PREVIOUS_STATES: [u8; 6] = {
+    let mut table = [0; 6];
+    let mut to = 0;
+    while to < table.len() {
+        let mut from = 0;
+        while from < RecordState::ALL.len() {
+            if RecordState::ALL[from].can_become(RecordState::ALL[to]) {
+                table[to] |= 1 << from;
+            }
+            from += 1;
+        }
+        to += 1;
+    }
+    table
+};
+
 impl Word {
     /// Returns a record that nobody holds.
     pub(super) const fn new(state: RecordState, delivery_count: i16) -> Self {
@@ -169,6 +186,24 @@ impl Word {
     /// Returns the record with its change over.
     pub(super) const fn without_transition(self) -> Self {
         Self(self.0 & !(TRANSITION | LAPSED))
+    }
+}
+
+/// Which records may be put into a new state: those in a state that may become it, in transition or not.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Precondition(u16);
+
+impl Precondition {
+    /// Returns the condition for records that become `next`.
+    pub(super) const fn of(next: RecordState, in_transition: bool) -> Self {
+        // One bit for each value of the state bits and the transition bit.
+        let states = PREVIOUS_STATES[next as usize] as u16;
+        Self(if in_transition { states << 8 } else { states })
+    }
+
+    /// Returns whether `word` may be put into the new state.
+    pub(super) const fn allows(self, word: Word) -> bool {
+        self.0 >> (word.0 & (STATE_BITS | TRANSITION)) & 1 == 1
     }
 }
 

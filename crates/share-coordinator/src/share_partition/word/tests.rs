@@ -36,7 +36,12 @@ fn lock_time_left_is_right_across_the_wrap_of_its_bits() {
 fn transitions_are_those_of_the_state() {
     for from in RecordState::ALL {
         for to in RecordState::ALL {
-            assert_eq!(Word::new(from, 1).can_become(to), from.can_become(to));
+            let word = Word::new(from, 1);
+            assert_eq!(word.can_become(to), from.can_become(to));
+            assert_eq!(Precondition::of(to, false).allows(word), from.can_become(to));
+            assert!(!Precondition::of(to, true).allows(word));
+            assert_eq!(Precondition::of(to, true).allows(word.with_transition()), from.can_become(to));
+            assert!(!Precondition::of(to, false).allows(word.with_transition()));
         }
     }
 }
