@@ -4,6 +4,7 @@
 
 mod arguments;
 mod core;
+mod fetch_session;
 mod groups;
 mod internal;
 mod log;

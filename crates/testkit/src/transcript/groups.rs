@@ -73,9 +73,13 @@ fn assigned(
     partitions
 }
 
-fn shown_partitions(partitions: &[(String, i32)]) -> String {
+/// Returns the partitions, or only how many they are: which members get which depends on Kafka's hashes.
+fn shown_partitions(partitions: &[(String, i32)], counted: bool) -> String {
     if partitions.is_empty() {
         return "none".into();
+    }
+    if counted {
+        return format!("{} partitions", partitions.len());
     }
     let names: Vec<String> = partitions.iter().map(|(topic, index)| format!("{topic}-{index}")).collect();
     names.join(",")
@@ -85,10 +89,11 @@ fn subscription(session: &Session<'_>, arguments: &mut Arguments) -> Option<Vec<
     arguments.list("topics").map(|topics| topics.iter().map(|topic| session.names.wire(topic)).collect())
 }
 
-/// `join [group=g] [member=A] topics=t,u`: heartbeats until it is assigned something.
+/// `join [group=g] [member=A] topics=t,u [counted]`: heartbeats until it is assigned something.
 pub(super) fn join(session: &mut Session<'_>, arguments: &mut Arguments) -> Result<String, CommandError> {
     let who = group_and_member(arguments);
     let topics = subscription(session, arguments);
+    let counted = arguments.flag("counted");
     let mut answer = beat(session, &who, 0, topics, None)?;
     for _ in 0..JOIN_TRIES {
         let member = session.member(&who.0, &who.1);
@@ -102,11 +107,11 @@ pub(super) fn join(session: &mut Session<'_>, arguments: &mut Arguments) -> Resu
     if answer.error_code != 0 {
         return Ok(format!("{}\n", error(answer.error_code)));
     }
-    let assigned = shown_partitions(&session.member(&who.0, &who.1).assigned);
+    let assigned = shown_partitions(&session.member(&who.0, &who.1).assigned, counted);
     Ok(format!("NONE assigned={assigned}\n"))
 }
 
-/// `heartbeat [group=g] [member=A] [epoch=N] [topics=t,u] [rack=r] [interval]`
+/// `heartbeat [group=g] [member=A] [epoch=N] [topics=t,u] [rack=r] [interval] [counted]`
 pub(super) fn heartbeat(
     session: &mut Session<'_>,
     arguments: &mut Arguments,
@@ -117,12 +122,13 @@ pub(super) fn heartbeat(
     let topics = subscription(session, arguments);
     let rack = arguments.option("rack");
     let interval = arguments.flag("interval");
+    let counted = arguments.flag("counted");
     let answer = beat(session, &who, epoch, topics, rack)?;
     let mut output = error(answer.error_code);
     if answer.error_code == 0 {
         let assignment = answer.assignment.as_ref().map_or_else(
             || "unchanged".to_owned(),
-            |assignment| shown_partitions(&assigned(session, assignment)),
+            |assignment| shown_partitions(&assigned(session, assignment), counted),
         );
         let _ = write!(output, " epoch={} assignment={assignment}", answer.member_epoch);
         if interval {
@@ -139,12 +145,13 @@ pub(super) fn leave(session: &mut Session<'_>, arguments: &mut Arguments) -> Res
     Ok(format!("{} epoch={}\n", error(answer.error_code), answer.member_epoch))
 }
 
-/// `describe-share-group g`
+/// `describe-share-group g [counted]`
 pub(super) fn describe_share_group(
     session: &mut Session<'_>,
     arguments: &mut Arguments,
 ) -> Result<String, CommandError> {
     let group = arguments.word("group")?;
+    let counted = arguments.flag("counted");
     let request = ShareGroupDescribeRequest {
         group_ids: vec![session.names.wire(&group)],
         include_authorized_operations: false,
@@ -181,7 +188,7 @@ pub(super) fn describe_share_group(
                 member.member_epoch,
                 &*member.client_id,
                 topics.join(","),
-                shown_partitions(&partitions)
+                shown_partitions(&partitions, counted)
             )
         })
         .collect();

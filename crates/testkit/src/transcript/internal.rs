@@ -7,6 +7,7 @@ use sharemark_protocol::messages as m;
 use sharemark_protocol::{Message, Records};
 
 use m::fetch_request::{FetchPartition, FetchRequest, FetchTopic};
+use m::list_offsets_request::{ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic};
 use m::metadata_request::{MetadataRequest, MetadataRequestTopic};
 use m::read_share_group_state_request::{self as read, ReadShareGroupStateRequest};
 use m::share_snapshot_key::ShareSnapshotKey;
@@ -26,6 +27,9 @@ const TRANSACTION_STATE: &str = "__transaction_state";
 /// The newest version that names topics.
 const FETCH_VERSION: i16 = 12;
 const METADATA_VERSION: i16 = 9;
+const LIST_OFFSETS_VERSION: i16 = 6;
+/// The timestamp that asks for the first offset.
+const EARLIEST: i64 = -2;
 
 /// Reads a whole topic, partition by partition, uncommitted.
 fn read_topic(session: &mut Session<'_>, topic: &str) -> Result<Vec<Batch>, CommandError> {
@@ -41,7 +45,7 @@ fn read_topic(session: &mut Session<'_>, topic: &str) -> Result<Vec<Batch>, Comm
     let mut batches = Vec::new();
     for partition in 0..partition_count {
         let partition = i32::try_from(partition).map_err(|error| error.to_string())?;
-        let mut offset = 0;
+        let mut offset = first_offset(session, topic, partition)?;
         loop {
             let read = read_from(session, topic, partition, offset)?;
             let Some(last) = read.last() else { break };
@@ -50,6 +54,19 @@ fn read_topic(session: &mut Session<'_>, topic: &str) -> Result<Vec<Batch>, Comm
         }
     }
     Ok(batches)
+}
+
+/// Returns where a partition begins: a state topic is pruned.
+fn first_offset(session: &mut Session<'_>, topic: &str, partition_index: i32) -> Result<i64, CommandError> {
+    let partition = ListOffsetsPartition { partition_index, current_leader_epoch: -1, timestamp: EARLIEST };
+    let request = ListOffsetsRequest {
+        replica_id: -1,
+        topics: vec![ListOffsetsTopic { name: topic.to_owned().into(), partitions: vec![partition] }],
+        ..ListOffsetsRequest::default()
+    };
+    let answer = session.call(&request, LIST_OFFSETS_VERSION)?;
+    let partition = answer.topics.first().and_then(|topic| topic.partitions.first());
+    Ok(partition.ok_or("no partition in the answer")?.offset.max(0))
 }
 
 fn read_from(

@@ -20,7 +20,7 @@ use crate::records::{Batch, Record, decode_batches};
 const TIMEOUT_MS: i32 = 10_000;
 
 /// `produce t-0 [count=1|values=a,b,null] [keys=a,b,null] [batches=1] [size=N] [time=0] [producer=p1 [epoch=N]
-/// [sequence=N] [plain] [txn=x]] [acks=-1] [version=13]`
+/// [sequence=N] [plain] [txn=x]] [acks=-1] [version=13] [corrupt=crc|magic|count|last-offset|length|cut|two|empty]`
 pub(super) fn produce(session: &mut Session<'_>, arguments: &mut Arguments) -> Result<String, CommandError> {
     let (topic_id, topic, partition) = session.partition(&arguments.word("partition")?)?;
     let batch_count = arguments.number("batches", 1)?;
@@ -36,10 +36,11 @@ pub(super) fn produce(session: &mut Session<'_>, arguments: &mut Arguments) -> R
         request.transactional_id =
             sign(session, arguments, producer, &(topic.clone(), partition), &mut batch)?;
     }
+    let corrupt = arguments.option("corrupt");
     let mut output = format!("{topic}-{partition}");
     let mut last_error = None;
     for _ in 0..batch_count {
-        let records = Some(Records::from(batch.encode()));
+        let records = Some(Records::from(corrupted(&batch, corrupt.as_deref())?));
         request.topic_data = vec![TopicProduceData {
             name: session.names.wire(&topic),
             topic_id,
@@ -68,6 +69,33 @@ pub(super) fn produce(session: &mut Session<'_>, arguments: &mut Arguments) -> R
         }
     }
     Ok(output + "\n")
+}
+
+/// Writes a batch, wrong in one way if `how` says so; the CRC is right unless it is what is wrong.
+fn corrupted(batch: &Batch, how: Option<&str>) -> Result<Bytes, CommandError> {
+    const LENGTH: usize = 11;
+    const MAGIC: usize = 16;
+    const CRC: usize = 17;
+    const LAST_OFFSET_DELTA: usize = 26;
+    const RECORD_COUNT: usize = 60;
+    let mut bytes = batch.encode().to_vec();
+    match how {
+        None => {}
+        Some("crc") => bytes[CRC] ^= 1,
+        Some("magic") => bytes[MAGIC] = 1,
+        Some("length") => bytes[LENGTH] ^= 1,
+        Some("count") => bytes[RECORD_COUNT] ^= 1,
+        Some("last-offset") => bytes[LAST_OFFSET_DELTA] ^= 1,
+        Some("cut") => bytes.truncate(bytes.len() - 1),
+        Some("two") => bytes.extend(batch.encode()),
+        Some("empty") => bytes.clear(),
+        Some(other) => return Err(format!("corrupt={other} is no way to be wrong")),
+    }
+    if matches!(how, Some("count" | "last-offset")) {
+        let crc = crc32c::crc32c(&bytes[CRC + 4..]);
+        bytes[CRC..CRC + 4].copy_from_slice(&crc.to_be_bytes());
+    }
+    Ok(bytes.into())
 }
 
 /// Puts a producer's id, epoch and sequence into a batch, and returns the transactional id for the request.
@@ -122,7 +150,7 @@ fn shown_value(value: Option<&Bytes>) -> String {
 }
 
 /// Returns the option `isolation=committed|uncommitted` as on the wire.
-fn isolation_level(arguments: &mut Arguments) -> Result<i8, CommandError> {
+pub(super) fn isolation_level(arguments: &mut Arguments) -> Result<i8, CommandError> {
     match arguments.text("isolation", "uncommitted").as_str() {
         "uncommitted" => Ok(0),
         "committed" => Ok(1),
@@ -162,7 +190,11 @@ pub(super) fn fetch(session: &mut Session<'_>, arguments: &mut Arguments) -> Res
     show_fetched(session, &format!("{topic}-{partition}"), data)
 }
 
-fn show_fetched(session: &mut Session<'_>, name: &str, data: &PartitionData) -> Result<String, CommandError> {
+pub(super) fn show_fetched(
+    session: &mut Session<'_>,
+    name: &str,
+    data: &PartitionData,
+) -> Result<String, CommandError> {
     let mut output = format!("{name} {}", error(data.error_code));
     if data.error_code != 0 {
         return Ok(output + "\n");

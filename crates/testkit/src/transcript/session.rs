@@ -7,9 +7,10 @@ use sharemark_protocol::TopicId;
 use sharemark_protocol::messages::metadata_request::MetadataRequest;
 
 use super::arguments::{Arguments, CommandError, topic_partition};
+use super::fetch_session::FetchSession;
 use super::names::Names;
 use super::target::{Kind, Received, Target};
-use super::{groups, internal, log, share, topics, txn};
+use super::{fetch_session, groups, internal, log, share, topics, txn};
 use crate::client::{Request, decode_response, encode_request};
 
 /// What a command prints when the broker closes the connection instead of answering.
@@ -73,6 +74,8 @@ pub struct Session<'a> {
     pub producers: BTreeMap<String, Producer>,
     /// Members by group and member.
     pub members: BTreeMap<(String, String), Member>,
+    /// Fetch sessions by their name in the transcript.
+    pub fetch_sessions: BTreeMap<String, FetchSession>,
     /// How much of an internal topic each command has shown.
     pub seen: BTreeMap<String, usize>,
 }
@@ -99,6 +102,7 @@ const COMMANDS: &[(&str, Command)] = &[
     ("describe-txn", txn::describe_txn),
     ("end-txn", txn::end_txn),
     ("fetch", log::fetch),
+    ("fetch-session", fetch_session::fetch_session),
     ("find-coordinator", groups::find_coordinator),
     ("group-config", topics::group_config),
     ("heartbeat", groups::heartbeat),
@@ -145,6 +149,7 @@ impl<'a> Session<'a> {
             main: MAIN.to_owned(),
             producers: BTreeMap::new(),
             members: BTreeMap::new(),
+            fetch_sessions: BTreeMap::new(),
             seen: BTreeMap::new(),
         }
     }

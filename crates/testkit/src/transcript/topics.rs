@@ -185,7 +185,13 @@ pub(super) fn group_config(
     arguments: &mut Arguments,
 ) -> Result<String, CommandError> {
     let name = arguments.word("group")?;
-    let configs = arguments.rest().into_iter().map(|(config, value)| (config, SET, Some(value))).collect();
+    let mut configs = Vec::new();
+    for (config, value) in arguments.rest() {
+        // A topic's name is another one on the wire.
+        let names_topic = config.ends_with(".topic.name");
+        let value = if names_topic { session.names.wire(&value).to_string() } else { value };
+        configs.push((config, SET, Some(value)));
+    }
     alter(session, GROUP, &name, configs)
 }
 
