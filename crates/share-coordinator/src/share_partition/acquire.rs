@@ -1,8 +1,13 @@
 //! Acquiring records for a member.
 
+mod acquisition;
+mod throttle;
+
 use sharemark_protocol::{Offset, OffsetRange, Timestamp};
 
-use super::batches::{Batch, Body};
+use self::acquisition::{Acquisition, Progress};
+use self::throttle::Throttle;
+use super::batches::Batch;
 use super::locks::Lock;
 use super::plan::range;
 use super::word::Word;
@@ -54,27 +59,6 @@ pub struct AcquiredRange {
     pub range: OffsetRange,
     /// How often they have been delivered, this time included.
     pub delivery_count: i16,
-}
-
-/// Whether a fetch may go on to further records.
-#[derive(Clone, Copy, Eq, PartialEq)]
-enum Progress {
-    GoesOn,
-    /// Records that failed often are delivered without others behind them.
-    Ends,
-}
-
-/// One call of [`SharePartition::acquire`] under way.
-struct Acquisition<'a> {
-    owner: u16,
-    deadline_ms: i64,
-    mode: AcquireMode,
-    batch_size: i64,
-    max_records: i64,
-    fetched: &'a [FetchedBatch],
-    throttle: Throttle,
-    record_count: i64,
-    acquired: &'a mut Vec<AcquiredRange>,
 }
 
 impl SharePartition {
@@ -289,202 +273,4 @@ impl SharePartition {
 
 fn kept(first: i64, last: i64, delivery_count: i16) -> Option<AcquiredRange> {
     (first <= last).then(|| AcquiredRange { range: range(first, last), delivery_count })
-}
-
-impl Acquisition<'_> {
-    /// Acquires offsets from `first` to `last` at most, none of which is tracked; returns the new batches.
-    ///
-    /// What is tracked without being acquired is available, or archived below `start`.
-    fn acquire_new(&mut self, start: i64, first: i64, last: i64) -> NewBatches {
-        let remaining = self.max_records - self.record_count;
-        let is_cut = remaining < last - first + 1;
-        if self.mode == AcquireMode::RecordLimit {
-            let last_acquired = if is_cut { first + remaining - 1 } else { last };
-            let last_tracked =
-                if is_cut { self.batch_end(last_acquired).clamp(last_acquired, last) } else { last };
-            let mut batch = Batch::whole(first, last_tracked, Word::new(RecordState::Available, 0));
-            if last_acquired < last_tracked {
-                batch.words_mut(first, last_acquired).fill(self.word(1));
-                if last_acquired + 1 < start {
-                    let below = batch.words_mut(last_acquired + 1, last_tracked.min(start - 1));
-                    below.fill(Word::new(RecordState::Archived, 0));
-                }
-            } else {
-                batch.set_whole(self.word(1));
-            }
-            self.note(first, last_acquired, 1);
-            return NewBatches::One(Some(batch));
-        }
-        let last = if is_cut { self.batch_end(first + remaining - 1).clamp(first, last) } else { last };
-        if last - first < self.batch_size {
-            self.note(first, last, 1);
-            return NewBatches::One(Some(Batch::whole(first, last, self.word(1))));
-        }
-        self.acquire_shaped(first, last)
-    }
-
-    /// Acquires `first..=last` in ranges that end at the first record batch that makes them long enough.
-    fn acquire_shaped(&mut self, first: i64, last: i64) -> NewBatches {
-        let mut batches = Vec::new();
-        let mut range_first = first;
-        let from = self.fetched.partition_point(|batch| batch.range.first().get() <= first);
-        for batch in &self.fetched[from..] {
-            let batch_first = batch.range.first().get();
-            if last < batch_first {
-                break;
-            }
-            if self.batch_size <= batch_first - range_first {
-                self.note(range_first, batch_first - 1, 1);
-                batches.push(Batch::whole(range_first, batch_first - 1, self.word(1)));
-                range_first = batch_first;
-            }
-        }
-        self.note(range_first, last, 1);
-        batches.push(Batch::whole(range_first, last, self.word(1)));
-        NewBatches::Many(batches.into_iter())
-    }
-
-    /// Acquires what is available of `batch` from `first` to `last`.
-    fn acquire_again(&mut self, batch: &mut Batch, first: i64, last: i64) -> Progress {
-        let offset_count = batch.offset_count();
-        let remaining = self.max_records - self.record_count;
-        if let &Body::Whole(word) = batch.body() {
-            if !word.is_available() {
-                return Progress::GoesOn;
-            }
-            let count = word.delivery_count();
-            let is_covered = first == batch.first() && last == batch.last();
-            let fits = self.mode == AcquireMode::BatchOptimized || offset_count <= remaining;
-            if is_covered && fits && self.throttle.limit(count, offset_count).is_none() {
-                batch.set_whole(self.word(count.saturating_add(1)));
-                self.note(first, last, count.saturating_add(1));
-                return Progress::GoesOn;
-            }
-        }
-        if batch.first_available(first).is_none_or(|available| last < available) {
-            return Progress::GoesOn;
-        }
-        let limit = match self.mode {
-            AcquireMode::BatchOptimized => i64::MAX,
-            AcquireMode::RecordLimit => remaining,
-        };
-        self.acquire_words(batch.words_mut(first, last), first, offset_count, limit)
-    }
-
-    /// Acquires at most `limit` of the records `words`, the first of which is at offset `first`.
-    fn acquire_words(&mut self, words: &mut [Word], first: i64, batch_len: i64, mut limit: i64) -> Progress {
-        let mut progress = Progress::GoesOn;
-        let mut run: Option<(i64, i64, i16)> = None;
-        let mut taken = 0;
-        for (offset, word) in (first..).zip(words) {
-            if limit <= taken {
-                break;
-            }
-            if !word.is_available() {
-                continue;
-            }
-            let count = word.delivery_count();
-            if let Some(throttled) = self.throttle.limit(count, batch_len) {
-                let is_alone = self.throttle.is_last_attempt(count);
-                if progress == Progress::GoesOn {
-                    progress = Progress::Ends;
-                    if 0 < self.record_count + taken {
-                        break;
-                    }
-                    limit = limit.min(throttled);
-                } else if is_alone {
-                    break;
-                }
-            }
-            let count = count.saturating_add(1);
-            *word = self.word(count);
-            taken += 1;
-            match &mut run {
-                Some((_, last, run_count)) if *last + 1 == offset && *run_count == count => *last = offset,
-                _ => {
-                    if let Some((low, high, count)) = run.replace((offset, offset, count)) {
-                        self.list(low, high, count);
-                    }
-                }
-            }
-        }
-        if let Some((low, high, count)) = run {
-            self.list(low, high, count);
-        }
-        self.record_count += taken;
-        progress
-    }
-
-    fn word(&self, delivery_count: i16) -> Word {
-        Word::acquired(delivery_count, self.owner, self.deadline_ms)
-    }
-
-    fn note(&mut self, first: i64, last: i64, delivery_count: i16) {
-        self.record_count += last - first + 1;
-        self.list(first, last, delivery_count);
-    }
-
-    fn list(&mut self, first: i64, last: i64, delivery_count: i16) {
-        self.acquired.push(AcquiredRange { range: range(first, last), delivery_count });
-    }
-
-    /// Returns the end of the last record batch that begins at or below `offset`.
-    fn batch_end(&self, offset: i64) -> i64 {
-        let after = self.fetched.partition_point(|batch| batch.range.first().get() <= offset);
-        match after.checked_sub(1).and_then(|index| self.fetched.get(index)) {
-            Some(batch) => batch.range.last().get(),
-            None => offset,
-        }
-    }
-}
-
-/// New batches, in order.
-enum NewBatches {
-    One(Option<Batch>),
-    Many(std::vec::IntoIter<Batch>),
-}
-
-impl Iterator for NewBatches {
-    type Item = Batch;
-
-    fn next(&mut self) -> Option<Batch> {
-        match self {
-            Self::One(batch) => batch.take(),
-            Self::Many(batches) => batches.next(),
-        }
-    }
-}
-
-/// How often failed records are held back, so that one bad record does not use up the deliveries of its
-/// neighbours.
-#[derive(Clone, Copy)]
-struct Throttle {
-    is_on: bool,
-    from_count: i16,
-    count_limit: i16,
-}
-
-impl Throttle {
-    fn new(config: &SharePartitionConfig) -> Self {
-        let count_limit = config.delivery_count_limit;
-        let half = count_limit / 2 + count_limit % 2;
-        Self { is_on: config.throttles_redelivery, from_count: half.max(2), count_limit }
-    }
-
-    /// Returns whether the next delivery of a record that was delivered `count` times is its last.
-    fn is_last_attempt(&self, count: i16) -> bool {
-        self.is_on && 2 < self.count_limit && self.count_limit <= count.saturating_add(1)
-    }
-
-    /// Returns how many records may be delivered together, or `None` if that is not limited.
-    fn limit(&self, count: i16, batch_len: i64) -> Option<i64> {
-        if self.is_last_attempt(count) {
-            return Some(1);
-        }
-        if !self.is_on || count < self.from_count {
-            return None;
-        }
-        let halvings = u32::from((count - self.from_count + 1).unsigned_abs());
-        Some(batch_len.checked_shr(halvings).unwrap_or(0).max(1))
-    }
 }

@@ -167,6 +167,24 @@ fn a_throttled_record_never_follows_others_and_the_throttle_can_be_off() {
 }
 
 #[test]
+fn what_failed_often_limits_what_comes_with_it_of_its_own_batch() {
+    let mut driver = Driver::new(&[10, 10]);
+    assert_eq!(driver.fetch_with("A", 20, 10, AcquireMode::BatchOptimized), "0-9×1 10-19×1");
+    for _ in 0..2 {
+        assert_eq!(driver.release("A", 2, 19), ErrorCode::None);
+        let _ = driver.fetch("A");
+    }
+    driver.close("A");
+    // Offsets 0 and 1 were delivered once, the others three times; half a batch may be together.
+    assert_eq!(driver.fetch("B"), "0-1×2 2-4×4");
+    assert_eq!(driver.fetch("B"), "5-9×4");
+    assert_eq!(driver.fetch("B"), "10-14×4");
+    driver.close("B");
+    assert_eq!(driver.fetch("B"), "0-1×3", "then come some on their last attempt");
+    assert_eq!(driver.fetch("B"), "2-2×5");
+}
+
+#[test]
 fn redelivery_comes_before_new_records_and_takes_whole_batches() {
     let mut driver = Driver::new(&[3, 3, 3]);
     assert_eq!(driver.fetch_with("A", 6, 3, AcquireMode::BatchOptimized), "0-2×1 3-5×1");

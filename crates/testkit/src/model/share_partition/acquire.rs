@@ -126,33 +126,30 @@ impl NaiveSharePartition {
     ) -> bool {
         let count_limit = self.config.delivery_count_limit;
         let threshold = 2.max((count_limit + 1) / 2);
-        let before = acquired.len();
-        let mut limit = limit;
-        let mut ends = false;
-        for offset in first..=last {
-            if limit <= (acquired.len() - before) as i64 {
+        let available = self.records.range(first..=last).filter(|(_, record)| record.is_available());
+        let available: Vec<(i64, i16)> =
+            available.map(|(&offset, record)| (offset, record.delivery_count)).collect();
+        let is_throttled = |count: i16| self.config.throttles_redelivery && threshold <= count;
+        let is_last = |count: i16| is_throttled(count) && 2 < count_limit && count + 1 == count_limit;
+        let ends = available.iter().any(|&(_, count)| is_throttled(count));
+        if ends && !acquired.is_empty() {
+            return true; // What failed often comes first in its fetch or not at all.
+        }
+        let first_throttled = available.iter().position(|&(_, count)| is_throttled(count));
+        let cap = first_throttled.map(|index| {
+            let halvings = u32::from((available[index].1 - threshold + 1).unsigned_abs());
+            1.max(batch_len >> halvings.min(62))
+        });
+        for (index, &(offset, count)) in available.iter().enumerate() {
+            let taken = index as i64;
+            let has_passed_cap = first_throttled.is_some_and(|from| from < index) && cap == Some(taken);
+            if limit <= taken || has_passed_cap || (is_last(count) && 0 < taken) {
                 break;
             }
-            let Some(record) = self.records.get(&offset).filter(|record| record.is_available()) else {
-                continue;
-            };
-            let count = record.delivery_count;
-            let is_last_attempt = 2 < count_limit && count_limit - 1 <= count;
-            if self.config.throttles_redelivery && (is_last_attempt || threshold <= count) {
-                // A record that failed often comes first in its fetch or not at all.
-                if !ends && !acquired.is_empty() {
-                    return true;
-                }
-                if is_last_attempt && before < acquired.len() {
-                    return true;
-                }
-                if !ends {
-                    let halvings = u32::from((count - threshold + 1).max(0).unsigned_abs()).min(62);
-                    limit = limit.min(if is_last_attempt { 1 } else { 1.max(batch_len >> halvings) });
-                }
-                ends = true;
-            }
             acquired.push((offset, true));
+            if is_last(count) {
+                break;
+            }
         }
         ends
     }
@@ -177,7 +174,7 @@ impl NaiveSharePartition {
         let (last_tracked, last_acquired) = match request.mode {
             _ if wanted_last == last => (last, last),
             AcquireMode::BatchOptimized => (rounded.max(first), rounded.max(first)),
-            AcquireMode::RecordLimit => (rounded.max(wanted_last), wanted_last),
+            AcquireMode::RecordLimit => (rounded.max(first), rounded.max(first).min(wanted_last)),
         };
         // The offsets at which a range ends.
         let mut ends = Vec::new();
