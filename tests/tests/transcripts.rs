@@ -7,7 +7,7 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -19,8 +19,8 @@ use sharemark_testkit::transcript::{
     is_sharemark_only, run, warm_up,
 };
 
-/// Files run at once on one Kafka: they mostly wait.
-const KAFKA_THREADS: usize = 4;
+/// Files run at once.
+const THREADS: usize = 4;
 
 fn files() -> Vec<PathBuf> {
     let only = std::env::var("TRANSCRIPT").ok();
@@ -35,11 +35,11 @@ fn files() -> Vec<PathBuf> {
     files
 }
 
-fn name(path: &std::path::Path) -> String {
+fn name(path: &Path) -> String {
     path.file_stem().unwrap().to_string_lossy().into_owned()
 }
 
-fn read(path: &std::path::Path) -> Script {
+fn read(path: &Path) -> Script {
     Script::parse(&std::fs::read_to_string(path).unwrap()).unwrap_or_else(|error| panic!("{path:?}: {error}"))
 }
 
@@ -61,12 +61,7 @@ fn fresh_suffix() -> String {
 }
 
 /// Runs one file and returns what differs, after recording it when `record` says so.
-fn check(
-    path: &std::path::Path,
-    target: &mut dyn Target,
-    names: Names,
-    record: Option<Origin>,
-) -> Option<String> {
+fn check(path: &Path, target: &mut dyn Target, names: Names, record: Option<Origin>) -> Option<String> {
     let script = read(path);
     let mut session = Session::new(target, names);
     let outcome = match run(&script, &mut session) {
@@ -85,21 +80,27 @@ fn run_on_kafka(bootstrap: SocketAddr, record: bool) -> Vec<String> {
     let mut warm = TcpTarget::new(Kind::Kafka, bootstrap);
     warm_up(&mut Session::new(&mut warm, names(fresh_suffix()))).unwrap();
     let files: Vec<PathBuf> = files().into_iter().filter(|path| kafka_has_it(&read(path))).collect();
+    println!("transcripts on Kafka: {}", files.len());
+    several_at_once(&files, |path| {
+        let mut target = TcpTarget::new(Kind::Kafka, bootstrap);
+        check(path, &mut target, names(fresh_suffix()), record.then_some(Origin::Kafka))
+    })
+}
+
+/// Runs a body for each file, several at once since they mostly wait, and returns what failed.
+fn several_at_once(files: &[PathBuf], body: impl Fn(&Path) -> Option<String> + Sync) -> Vec<String> {
     let next = AtomicUsize::new(0);
     let failures = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
-        for _ in 0..KAFKA_THREADS {
+        for _ in 0..THREADS {
             scope.spawn(|| {
                 while let Some(path) = files.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let mut target = TcpTarget::new(Kind::Kafka, bootstrap);
-                    let names = names(fresh_suffix());
-                    let failure = check(path, &mut target, names, record.then_some(Origin::Kafka));
+                    let failure = body(path);
                     failures.lock().unwrap().extend(failure);
                 }
             });
         }
     });
-    println!("transcripts on Kafka: {}", files.len());
     failures.into_inner().unwrap()
 }
 
@@ -188,12 +189,11 @@ fn the_server_answers_as_recorded() {
     if update.as_deref() == Some("kafka") {
         return;
     }
-    let mut failures = Vec::new();
-    for path in files() {
-        let script = read(&path);
+    let failures = several_at_once(&files(), |path| {
+        let script = read(path);
         if let Some(missing) = script.not_built() {
-            println!("skipped on Sharemark: {}: not built: {missing}", name(&path));
-            continue;
+            println!("skipped on Sharemark: {}: not built: {missing}", name(path));
+            return None;
         }
         let own = !kafka_has_it(&script);
         let record = (own && update.as_deref() == Some("sharemark")).then_some(Origin::Sharemark);
@@ -202,8 +202,8 @@ fn the_server_answers_as_recorded() {
         let server = Sharemark::start_on_free_port(&arguments).unwrap();
         let mut target = TcpTarget::new(Kind::Sharemark, server.bootstrap());
         find_coordinators(&mut Session::new(&mut target, names(String::new()))).unwrap();
-        failures.extend(check(&path, &mut target, names(String::new()), record));
-    }
+        check(path, &mut target, names(String::new()), record)
+    });
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 

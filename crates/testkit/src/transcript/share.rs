@@ -17,6 +17,8 @@ use super::session::Session;
 use crate::records::decode_batches;
 
 const AWAIT_MAX: Duration = Duration::from_secs(30);
+/// Long enough for what a busy Kafka does on other threads, such as loading a share partition.
+const WAIT_MS: i32 = 1500;
 
 /// Acknowledgements of one partition: the partition's word, then first offset, last offset and types of each range.
 pub(super) type PartitionAcks = (String, Vec<(i64, i64, Vec<i8>)>);
@@ -66,7 +68,7 @@ fn acknowledge_types(word: &str) -> Option<Result<Vec<i8>, CommandError>> {
 }
 
 /// `share-fetch [group=g] [member=A] [epoch=N] [t-0 ...] [forget=t-0] [max-records=500] [batch-size=500]
-/// [max-bytes=N] [min-bytes=1] [mode=0] [wait=500] [renewing] [lock] [version=2] [async] [ack ACKS]`
+/// [max-bytes=N] [min-bytes=1] [mode=0] [wait=1500] [renewing] [lock] [version=2] [async] [ack ACKS]`
 pub(super) fn share_fetch(
     session: &mut Session<'_>,
     arguments: &mut Arguments,
@@ -89,7 +91,7 @@ pub(super) fn share_fetch(
         group_id: nullable(&group).map(|group| session.names.wire(group)),
         member_id: nullable(&member).map(Into::into),
         share_session_epoch: epoch,
-        max_wait_ms: arguments.number("wait", if renew { 0 } else { 500 })?,
+        max_wait_ms: arguments.number("wait", if renew { 0 } else { WAIT_MS })?,
         min_bytes: arguments.number("min-bytes", i32::from(!renew))?,
         max_bytes: arguments.number("max-bytes", if renew { 0 } else { 50 << 20 })?,
         max_records: arguments.number("max-records", if renew { 0 } else { 500 })?,
@@ -112,6 +114,9 @@ pub(super) fn share_fetch(
         return Ok(String::new());
     }
     let answer = session.call_on(&link, &request, version)?;
+    if epoch == -1 {
+        session.settle(); // The records are released on another thread.
+    }
     show_fetch(session, &group, &member, lock, &answer)
 }
 
@@ -275,6 +280,9 @@ pub(super) fn share_acknowledge(
     }
     session.member(&group, &member).session_epoch = epoch;
     let answer = session.call_on(&link, &request, arguments.number("version", 2)?)?;
+    if epoch == -1 {
+        session.settle(); // The records are released on another thread.
+    }
     use_epoch(session, &group, &member, answer.error_code);
     let mut lines = Vec::new();
     for topic in &answer.responses {

@@ -164,7 +164,7 @@ impl Target for TcpTarget {
 }
 
 /// How long Kafka gets to do what it does after its answer.
-pub(super) const SETTLE_MS: u64 = 150;
+pub(super) const SETTLE_MS: u64 = 300;
 
 fn take_frame(buffer: &mut BytesMut) -> Option<Bytes> {
     let length = buffer.get(..4)?;
