@@ -148,7 +148,7 @@ impl<'a> Demo<'a> {
                 last_progress = Instant::now();
             }
             if TRANSACTIONS_MAX < self.transactions || STUCK_AFTER < last_progress.elapsed() {
-                return Err(DemoError::Stuck);
+                return self.draw("when nothing moved on any more"); // The account says what is unfinished.
             }
         }
     }

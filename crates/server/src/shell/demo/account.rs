@@ -90,7 +90,11 @@ impl fmt::Display for Account {
             writeln!(f, "  {name:<13} {:>6}  in {} transactions", tally.records, tally.transactions)?;
         }
         let most = self.deliveries_max;
-        writeln!(f, "  redelivered   {:>6}  none more than {most} times in all", self.redelivered)?;
+        writeln!(
+            f,
+            "  redelivered   {:>6}  no order was delivered more than {most} times",
+            self.redelivered
+        )?;
         writeln!(f, "  outputs seen  {:>6}  by a read_committed reader", self.seen)?;
         writeln!(f, "  duplicates    {:>6}", self.duplicates)?;
         write!(f, "  lost          {:>6}", self.lost)?;

@@ -61,8 +61,14 @@ pub(super) fn read_back(client: &mut Client, topic_id: TopicId) -> Result<ReadBa
 }
 
 impl ReadBack {
+    /// Returns what a reader was given, as if it had been read.
+    #[cfg(test)]
+    pub(super) fn of_records(records: Vec<ReadRecord>) -> Self {
+        Self { records, ..Self::default() }
+    }
+
     /// Adds what one fetch brought; returns the offset after it, if it brought anything.
-    fn add(
+    pub(super) fn add(
         &mut self,
         batches: &Bytes,
         mut aborted: Vec<AbortedTransaction>,

@@ -46,6 +46,21 @@ impl States {
         Ok(Self { key, state_topic, state_partition, position: 0, start_offset: 0, known: BTreeMap::new() })
     }
 
+    /// Returns states as if they had been read.
+    #[cfg(test)]
+    pub(super) fn of_known(start_offset: i64, known: BTreeMap<i64, RecordState>) -> Self {
+        let topic_id = TopicId::ZERO;
+        let known = known.into_iter().map(|(at, state)| (at, KnownState { state, delivery_count: 1 }));
+        Self {
+            key: SharePartitionKey { group_id: "g".into(), topic_id, partition: 0 },
+            state_topic: topic_id,
+            state_partition: 0,
+            position: 0,
+            start_offset,
+            known: known.collect(),
+        }
+    }
+
     /// Reads what has been written since the last call.
     pub(super) fn follow(&mut self, client: &mut Client) -> Result<(), DemoError> {
         loop {
