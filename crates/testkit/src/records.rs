@@ -322,3 +322,6 @@ impl<'a> Reader<'a> {
         Ok(Record { key, value, headers, timestamp_delta })
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -208,3 +208,6 @@ fn push_line(text: &mut String, line: &str) {
     text.push_str(line);
     text.push('\n');
 }
+
+#[cfg(test)]
+mod tests;
