@@ -27,7 +27,7 @@ impl Broker {
                 group_type: group.group_type.into(),
             })
             .collect();
-        groups.sort_by(|one, other| (*one.group_id).cmp(&*other.group_id));
+        groups.sort_by_key(|group| group.group_id.clone());
         let response = ListGroupsResponse {
             error_code: ErrorCode::None.code(),
             groups,

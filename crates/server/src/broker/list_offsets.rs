@@ -96,6 +96,5 @@ fn answered(
         timestamp: found.and_then(|found| found.timestamp).map_or(-1, Timestamp::ms),
         offset: Offset::to_wire(found.map(|found| found.offset)),
         leader_epoch: found.and_then(|found| found.leader_epoch).map_or(-1, LeaderEpoch::get),
-        ..ListOffsetsPartitionResponse::default()
     }
 }

@@ -294,13 +294,10 @@ impl Broker {
 
 /// Says which record of a batch was refused, in Kafka's words (KIP-467).
 fn on_wire(refused: &RecordError) -> BatchIndexAndErrorMessage {
-    let text = match refused.code {
-        ErrorCode::InvalidTimestamp => "Timestamp of the record is out of range",
-        #[expect(
-            clippy::wildcard_enum_match_arm,
-            reason = "a record is refused for its time or its missing key"
-        )]
-        _ => "Compacted topic cannot accept message without key",
+    let text = if refused.code == ErrorCode::InvalidTimestamp {
+        "Timestamp of the record is out of range"
+    } else {
+        "Compacted topic cannot accept message without key"
     };
     BatchIndexAndErrorMessage { batch_index: refused.index, batch_index_error_message: Some(text.into()) }
 }

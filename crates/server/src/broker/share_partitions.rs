@@ -413,15 +413,21 @@ pub(super) fn share_key(group_id: &Arc<str>, at: TopicIdPartition) -> ShareParti
 
 /// Returns what a client is told when the share coordinator refuses its leader.
 pub(super) const fn coordinator_error(error: ErrorCode) -> ErrorCode {
-    match error {
-        ErrorCode::FencedStateEpoch | ErrorCode::FencedLeaderEpoch | ErrorCode::NotLeaderOrFollower => {
-            ErrorCode::NotLeaderOrFollower
-        }
-        ErrorCode::NotCoordinator
-        | ErrorCode::CoordinatorNotAvailable
-        | ErrorCode::CoordinatorLoadInProgress => ErrorCode::CoordinatorNotAvailable,
-        ErrorCode::GroupIdNotFound | ErrorCode::UnknownTopicOrPartition => error,
-        #[expect(clippy::wildcard_enum_match_arm, reason = "Kafka hides every other code")]
-        _ => ErrorCode::UnknownServerError,
+    if matches!(
+        error,
+        ErrorCode::FencedStateEpoch | ErrorCode::FencedLeaderEpoch | ErrorCode::NotLeaderOrFollower
+    ) {
+        return ErrorCode::NotLeaderOrFollower;
     }
+    if matches!(
+        error,
+        ErrorCode::NotCoordinator | ErrorCode::CoordinatorNotAvailable | ErrorCode::CoordinatorLoadInProgress
+    ) {
+        return ErrorCode::CoordinatorNotAvailable;
+    }
+    if matches!(error, ErrorCode::GroupIdNotFound | ErrorCode::UnknownTopicOrPartition) {
+        return error;
+    }
+    // Kafka hides every other code.
+    ErrorCode::UnknownServerError
 }

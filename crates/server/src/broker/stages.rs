@@ -61,6 +61,9 @@ pub(super) struct StageOperation {
     pub(super) parts: Vec<StagePart>,
 }
 
+/// What is staged of one share partition: which part of the request, the transition, and what to store.
+type StageWrite = (usize, TransitionId, WriteState);
+
 /// Asks a share coordinator to stage what belongs to one of its state partitions.
 #[derive(Debug)]
 pub(super) struct StageStates {
@@ -68,7 +71,7 @@ pub(super) struct StageStates {
     transactional_id: Arc<str>,
     producer: Producer,
     /// What is staged, with the part of the request and the transition that it belongs to.
-    writes: Vec<(usize, TransitionId, WriteState)>,
+    writes: Vec<StageWrite>,
     then: OperationId,
 }
 
@@ -260,8 +263,7 @@ impl Broker {
         let Some(operation) = self.stage_operation(node, id) else { return };
         let Some(producer) = operation.producer else { return };
         let transactional_id = operation.transactional_id.clone();
-        let mut by_state: BTreeMap<(NodeId, TopicIdPartition), Vec<(usize, TransitionId, WriteState)>> =
-            BTreeMap::new();
+        let mut by_state: BTreeMap<(NodeId, TopicIdPartition), Vec<StageWrite>> = BTreeMap::new();
         let mut plan = StatePlan::new();
         for index in 0..operation.parts.len() {
             match self.stage_part(now, node, id, index, &mut plan) {
@@ -290,7 +292,6 @@ impl Broker {
 
     /// Judges one share partition: what to store, or the outcome if there is nothing to store. `None` if it has an
     /// outcome already.
-    #[expect(clippy::type_complexity, reason = "either what to store, or the outcome")]
     fn stage_part(
         &mut self,
         now: Now,
@@ -469,13 +470,13 @@ impl Broker {
 
 /// Returns what the client of a stage is told when the share coordinator refuses its leader.
 const fn stage_error(error: ErrorCode) -> ErrorCode {
-    match error {
-        // These say what has become of the transaction, or of the group's offsets.
+    // These say what has become of the transaction, or of the group's offsets.
+    let is_told = matches!(
+        error,
         ErrorCode::InvalidTxnState
-        | ErrorCode::InvalidProducerEpoch
-        | ErrorCode::InvalidRecordState
-        | ErrorCode::FencedStateEpoch => error,
-        #[expect(clippy::wildcard_enum_match_arm, reason = "the others are told as for an acknowledgement")]
-        _ => coordinator_error(error),
-    }
+            | ErrorCode::InvalidProducerEpoch
+            | ErrorCode::InvalidRecordState
+            | ErrorCode::FencedStateEpoch
+    );
+    if is_told { error } else { coordinator_error(error) }
 }

@@ -1,4 +1,9 @@
 //! WriteTxnMarkers (27), versions 1-2 (KIP-1228), and the same work for markers of our own coordinators.
+//!
+//! Difference from Kafka, which has no staged acknowledgements: a request that would commit those of a transaction
+//! that its coordinator still has open is refused.
+
+use std::collections::BTreeSet;
 
 use sharemark_log::EndTransactionMarker as LogMarker;
 use sharemark_protocol::messages::ResponseMessage;
@@ -11,12 +16,23 @@ use sharemark_protocol::{ErrorCode, NodeId, Producer, SharePartitionKey, TopicId
 use sharemark_share_coordinator::{
     EndTransactionMarker, Resolution, ResolutionPolicy, ResolvedPartition, TransactionOutcome,
 };
-use sharemark_txn_coordinator::{Marker, Outcome};
+use sharemark_txn_coordinator::{
+    Marker, Outcome, TransactionOutcome as TransactionState, TxnCoordinatorShard,
+};
 
 use super::Broker;
 use super::authorize::{Operation, Resource, authorize};
 use super::cluster::SHARE_GROUP_STATE;
 use super::input::{Now, Origin};
+
+/// Where a marker comes from.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum MarkerSource {
+    /// A coordinator of ours, which has decided the end of the transaction.
+    Coordinator,
+    /// A request, which may be late, or an administrator's.
+    Request,
+}
 
 impl Broker {
     pub(super) fn handle_write_txn_markers(
@@ -43,7 +59,9 @@ impl Broker {
                     let at = TopicPartition::new(&*topic.name, partition_index);
                     let outcome = match marker {
                         _ if !allowed => Err(ErrorCode::ClusterAuthorizationFailed),
-                        Some(marker) => self.write_marker(now, origin.node, &at, marker),
+                        Some(marker) => {
+                            self.write_marker(now, origin.node, &at, marker, MarkerSource::Request)
+                        }
                         None => Err(ErrorCode::InvalidProducerEpoch),
                     };
                     partitions.push(WritableTxnMarkerPartitionResult {
@@ -72,7 +90,8 @@ impl Broker {
             transaction_version: i8::try_from(marker.transaction_version.level()).unwrap_or(0),
         };
         let write = |partition: &TopicPartition| {
-            (partition.clone(), self.write_marker(now, node, partition, log_marker))
+            let outcome = self.write_marker(now, node, partition, log_marker, MarkerSource::Coordinator);
+            (partition.clone(), outcome)
         };
         marker.partitions.iter().map(write).collect()
     }
@@ -83,6 +102,7 @@ impl Broker {
     ///
     /// - `UnknownTopicOrPartition` if the partition is gone.
     /// - `NotLeaderOrFollower` if another node leads it.
+    /// - `InvalidTxnState` if a request would commit acknowledgements whose transaction is open.
     /// - What the log refuses.
     fn write_marker(
         &mut self,
@@ -90,6 +110,7 @@ impl Broker {
         node: NodeId,
         partition: &TopicPartition,
         marker: LogMarker,
+        source: MarkerSource,
     ) -> Result<(), ErrorCode> {
         let at = self.named_partition(partition).ok_or(ErrorCode::UnknownTopicOrPartition)?;
         let leader = self.decide_leader(node, at, -1)?;
@@ -99,6 +120,11 @@ impl Broker {
         } else {
             Resolution::default()
         };
+        match source {
+            MarkerSource::Coordinator => {}
+            MarkerSource::Request if marker.committed => self.check_commit_decided(&resolution)?,
+            MarkerSource::Request => {}
+        }
         let appended = self
             .with_log(at, |log, writes| log.append_end_transaction_marker(plan, writes))
             .ok_or(ErrorCode::UnknownTopicOrPartition)?;
@@ -112,6 +138,23 @@ impl Broker {
             for resolved in &resolution.partitions {
                 self.resolve_share_partition(now, resolved);
             }
+        }
+        Ok(())
+    }
+
+    /// Checks that no coordinator has the transactions open that a marker commits.
+    ///
+    /// Below transaction version 2 a producer keeps its epoch, so that the log cannot tell a late duplicate of the last
+    /// commit from that of the transaction that is open.
+    fn check_commit_decided(&self, resolution: &Resolution) -> Result<(), ErrorCode> {
+        let ranges = resolution.partitions.iter().flat_map(|partition| &partition.ranges);
+        let owners: BTreeSet<Producer> = ranges.map(|range| range.producer).collect();
+        let mut shards = self.nodes.values().flat_map(|node| node.transactions.values());
+        let is_open = |owner: &Producer, shard: &TxnCoordinatorShard| {
+            shard.outcome_of(*owner) == TransactionState::Ongoing
+        };
+        if shards.any(|shard| owners.iter().any(|owner| is_open(owner, shard))) {
+            return Err(ErrorCode::InvalidTxnState);
         }
         Ok(())
     }
