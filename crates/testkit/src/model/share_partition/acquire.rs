@@ -169,7 +169,8 @@ impl NaiveSharePartition {
         // up, unless compaction has removed just that offset.
         let batches =
             fetched.batches.iter().map(|batch| (batch.range.first().get(), batch.range.last().get()));
-        let batch_end = batches.clone().filter(|&(begin, _)| begin <= wanted_last).map(|(_, end)| end).last();
+        let batch_end =
+            batches.clone().filter(|&(begin, _)| begin <= wanted_last).map(|(_, end)| end).next_back();
         let rounded = batch_end.unwrap_or(wanted_last).min(last);
         let (last_tracked, last_acquired) = match request.mode {
             _ if wanted_last == last => (last, last),

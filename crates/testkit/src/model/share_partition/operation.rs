@@ -295,7 +295,7 @@ impl Pair {
             let last = first + bytes.below(9) - i64::from(shape == 255);
             let seed = bytes.take();
             let len = last - first + 1;
-            let types = if seed % 3 == 0 && 0 < len {
+            let types = if seed.is_multiple_of(3) && 0 < len {
                 (0..len).map(|index| type_from(i64::from(seed) + index * 7, type_bound)).collect()
             } else if seed == 1 {
                 Vec::new()

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use super::{OPERATION_LEN, run_operations};
 
 /// How many random sequences an ordinary run tries; `SHAREMARK_MODEL_CASES` asks for another number.
-const CASES: u32 = 3_000;
+const CASES: u32 = 2_000;
 
 fn cases() -> u32 {
     std::env::var("SHAREMARK_MODEL_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(CASES)
