@@ -14,6 +14,7 @@ use super::arguments::CommandError;
 use super::target::{Kind, Received, Target};
 
 const DECOMPRESSED_BYTES_MAX: usize = 64 << 20;
+const FIRST_PORT: u16 = 9092;
 
 #[derive(Debug)]
 struct Link {
@@ -37,7 +38,12 @@ pub struct CoreTarget {
 
 impl CoreTarget {
     /// Starts a cluster at this time.
-    pub fn new(config: BrokerConfig, start_ms: i64) -> Self {
+    pub fn new(mut config: BrokerConfig, start_ms: i64) -> Self {
+        // Nobody listens, so each node is told a port of its own.
+        let listeners = config.nodes.iter_mut().filter_map(|node| node.listeners.first_mut());
+        for (listener, port) in listeners.zip(FIRST_PORT..) {
+            listener.advertised.port = port;
+        }
         let nodes = config
             .nodes
             .iter()
