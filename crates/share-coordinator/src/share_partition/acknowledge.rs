@@ -9,10 +9,12 @@ use super::{SharePartition, SharePartitionConfig, StatePlan};
 use crate::{AcknowledgeRules, AcknowledgeType, AcknowledgementBatch, RecordState, check_acknowledgements};
 
 /// Where in the batches the judgement of one range begins.
-pub(super) struct Place {
+pub(super) struct Place<'a> {
     /// The lowest offset that is not below the start offset.
     pub(super) first: i64,
-    /// The index of the batch that holds it.
+    /// The batch that holds it.
+    pub(super) batch: &'a Batch,
+    /// The index of that batch.
     pub(super) index: usize,
 }
 
@@ -77,7 +79,7 @@ impl SharePartition {
         &self,
         batch: &AcknowledgementBatch<'_>,
         hint: usize,
-    ) -> Result<Option<Place>, ErrorCode> {
+    ) -> Result<Option<Place<'_>>, ErrorCode> {
         let last = batch.last_offset;
         if last < self.start {
             return Ok(None);
@@ -93,37 +95,52 @@ impl SharePartition {
             return Err(ErrorCode::InvalidRequest);
         }
         let index = self.batches.find_from(hint, first);
-        let is_inside = |batch: &Batch| batch.first() <= last && last <= batch.last();
-        if !self.batches.get(index).is_some_and(is_inside)
-            && !self.batches.get(self.batches.find(last)).is_some_and(is_inside)
-        {
+        let Some(batch) = self.batches.get(index) else { return Err(ErrorCode::InvalidRequest) };
+        if batch.last() < last && !self.is_tracked(last) {
             return Err(ErrorCode::InvalidRequest); // It ends in a hole.
         }
-        Ok(Some(Place { first, index }))
+        if first < batch.first() {
+            // It begins in a hole, which nobody holds.
+            let ends_there = last < batch.first();
+            return Err(if ends_there { ErrorCode::InvalidRequest } else { ErrorCode::InvalidRecordState });
+        }
+        Ok(Some(Place { first, batch, index }))
+    }
+
+    fn is_tracked(&self, offset: i64) -> bool {
+        self.batches.get(self.batches.find(offset)).is_some_and(|batch| batch.first() <= offset)
     }
 
     #[inline]
     fn judge_range(
         &self,
         range: &AcknowledgementBatch<'_>,
-        place: &Place,
+        place: &Place<'_>,
         judge: &mut Judge<'_>,
     ) -> Result<(), ErrorCode> {
-        let mut cursor = place.first;
-        let mut index = place.index;
+        let last = range.last_offset.min(place.batch.last());
+        judge.judge_part(range, place.batch, place.first, last)?;
+        if last == range.last_offset {
+            Ok(())
+        } else {
+            self.judge_rest(range, place.index + 1, last + 1, judge)
+        }
+    }
+
+    /// Judges what of a range lies in further batches.
+    fn judge_rest(
+        &self,
+        range: &AcknowledgementBatch<'_>,
+        mut index: usize,
+        mut cursor: i64,
+        judge: &mut Judge<'_>,
+    ) -> Result<(), ErrorCode> {
         while cursor <= range.last_offset {
             let Some(batch) = self.batches.get(index).filter(|batch| batch.first() <= cursor) else {
                 return Err(ErrorCode::InvalidRecordState); // Nobody holds what is in a hole.
             };
             let last = range.last_offset.min(batch.last());
-            match range.types {
-                &[id] => judge.judge_uniform(batch, cursor, last, id)?,
-                types => {
-                    let from = (cursor - range.first_offset) as usize;
-                    let to = (last - range.first_offset + 1) as usize;
-                    judge.judge_each(batch, cursor, last, &types[from..to])?;
-                }
-            }
+            judge.judge_part(range, batch, cursor, last)?;
             cursor = last + 1;
             index += 1;
         }
@@ -139,6 +156,23 @@ struct Judge<'a> {
 }
 
 impl Judge<'_> {
+    /// Judges `first..=last` of `range`, which lies in `batch`.
+    #[inline]
+    fn judge_part(
+        &mut self,
+        range: &AcknowledgementBatch<'_>,
+        batch: &Batch,
+        first: i64,
+        last: i64,
+    ) -> Result<(), ErrorCode> {
+        if let &[id] = range.types {
+            return self.judge_uniform(batch, first, last, id);
+        }
+        let from = (first - range.first_offset) as usize;
+        let to = (last - range.first_offset + 1) as usize;
+        self.judge_each(batch, first, last, &range.types[from..to])
+    }
+
     /// Judges `first..=last` of `batch`, which all get the acknowledge type `id`.
     #[inline]
     fn judge_uniform(&mut self, batch: &Batch, first: i64, last: i64, id: i8) -> Result<(), ErrorCode> {

@@ -129,9 +129,14 @@ impl Batch {
             }
             Body::Split(words) => {
                 let range = (first - self.first) as usize..(last - self.first + 1) as usize;
-                for old in &mut words[range] {
-                    is_allowed &= condition.allows(*old);
-                    *old = word;
+                if first == last {
+                    is_allowed = condition.allows(words[range.start]);
+                    words[range.start] = word;
+                } else {
+                    for old in &mut words[range] {
+                        is_allowed &= condition.allows(*old);
+                        *old = word;
+                    }
                 }
             }
         }

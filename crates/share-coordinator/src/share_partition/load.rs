@@ -12,6 +12,10 @@ use super::word::{NO_OWNER, Word};
 use super::{Change, SharePartition};
 use crate::{ReadState, RecordState, StateBatch};
 
+/// So many offsets, at most, may lie in one stored batch that is not final, since each may need a state of its
+/// own. What was acquired at once and then stored is far below it.
+const LOADED_OFFSET_COUNT_MAX: i64 = 1 << 24;
+
 impl SharePartition {
     /// Builds the lock table of a new leader.
     ///
@@ -21,8 +25,8 @@ impl SharePartition {
     ///
     /// # Errors
     ///
-    /// `UnknownServerError` if the batches overlap or are out of order, hold an acquired record, or a
-    /// pending one without its owner: no writer of ours stores such a thing.
+    /// `UnknownServerError` if the batches overlap, are out of order or absurdly long, hold an acquired record,
+    /// or a pending one without its owner: no writer of ours stores such a thing.
     pub fn load(
         stored: &ReadState,
         start_offset: Offset,
@@ -60,7 +64,8 @@ impl SharePartition {
         let first = batch.range.first().get().max(self.start);
         let last = batch.range.last().get();
         let overlaps = self.batches.back().is_some_and(|back| first <= back.last());
-        if overlaps || batch.delivery_count < 0 {
+        let is_too_long = !batch.state.is_final() && LOADED_OFFSET_COUNT_MAX < last - first;
+        if overlaps || is_too_long || batch.delivery_count < 0 {
             return Err(ErrorCode::UnknownServerError);
         }
         let word = match (batch.state, batch.staged) {
@@ -80,10 +85,10 @@ impl SharePartition {
                 _,
             ) => Word::new(state, batch.delivery_count),
         };
-        if word.is_final() {
-            self.final_count += last - first + 1;
-        }
         self.next = last.checked_add(1).ok_or(ErrorCode::UnknownServerError)?;
+        if word.is_final() {
+            self.final_count += self.next - first;
+        }
         self.batches.insert(self.batches.len(), Batch::whole(first, last, word));
         Ok(())
     }

@@ -45,7 +45,9 @@ impl SharePartition {
     /// Splits the batch that the log start cuts in two, so that its parts can go different ways.
     fn split_at(&mut self, log_start: i64) {
         let index = self.batches.find(log_start);
-        if let Some(batch) = self.batches.get_mut(index).filter(|batch| batch.first() < log_start) {
+        let Some(batch) = self.batches.get_mut(index) else { return };
+        let is_done = batch.final_until(batch.first()) == batch.last() + 1;
+        if batch.first() < log_start && !is_done {
             batch.split();
         }
     }

@@ -56,7 +56,8 @@ fn a_load_refuses_what_no_leader_stores() {
         vec![stored(0, 5, RecordState::Available, 1), stored(5, 6, RecordState::Available, 1)],
         vec![stored(7, 8, RecordState::Available, 1), stored(5, 6, RecordState::Available, 1)],
         vec![stored(0, 1, RecordState::Available, -1)],
-        vec![stored(0, i64::MAX, RecordState::Available, 1)],
+        vec![stored(0, i64::MAX, RecordState::Acknowledged, 1)],
+        vec![stored(0, 1 << 40, RecordState::Available, 1)],
     ];
     for batches in cases {
         assert_eq!(load(0, &batches).err(), Some(ErrorCode::UnknownServerError), "{batches:?}");
@@ -74,4 +75,24 @@ fn a_plan_is_applied_to_the_state_it_was_made_for() {
         driver.partition.apply(driver.now, &driver.config, &stale)
     }));
     assert!(outcome.is_err());
+}
+
+#[test]
+fn a_record_needs_at_most_sixteen_bytes() {
+    assert_eq!(size_of::<word::Word>(), 8);
+    assert_eq!(size_of::<batches::Batch>(), 32);
+    assert_eq!(size_of::<locks::Lock>(), 24);
+    // Ranges of five, each acquired by itself and split, with a deadline of its own.
+    assert!(size_of::<batches::Batch>() + 5 * size_of::<word::Word>() + size_of::<locks::Lock>() <= 5 * 20);
+    // One record batch, acquired five at a time: the deadlines are all that comes on top.
+    assert!(500 * size_of::<word::Word>() + 100 * size_of::<locks::Lock>() <= 500 * 16);
+}
+
+#[test]
+fn a_long_run_of_finished_records_costs_nothing() {
+    let end = 1 << 40;
+    let mut driver = Driver::loaded(0, &[stored(10, end - 1, RecordState::Acknowledged, 1)], &[10]);
+    assert_eq!(driver.partition.in_flight_count(), end);
+    driver.archive_below(20);
+    assert_eq!((driver.start(), driver.partition.in_flight_count()), (end, 0));
 }
