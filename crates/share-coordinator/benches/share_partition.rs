@@ -92,6 +92,21 @@ fn one_range_of_500(bencher: Bencher<'_, '_>) {
     });
 }
 
+/// The store answers in a step of its own, so the records are in transition in between.
+#[divan::bench]
+fn one_range_of_500_held(bencher: Bencher<'_, '_>) {
+    let mut bench = Bench::new();
+    bencher.counter(ItemsCount::new(500_u32)).bench_local(|| {
+        let first = bench.partition.start_offset().get();
+        bench.acquire(MEMBER, 500, 500, AcquireMode::BatchOptimized);
+        let batches = [ack(first, first + 499, &[1])];
+        bench.partition.decide_acknowledge(MEMBER, &batches, &RULES, &CONFIG, &mut bench.plan).unwrap();
+        let id = bench.partition.hold(bench.now, &CONFIG, &bench.plan);
+        let _ = black_box(bench.partition.complete(bench.now, id));
+        bench.end_cycle();
+    });
+}
+
 #[divan::bench]
 fn single_offsets_500_in_one_call(bencher: Bencher<'_, '_>) {
     let mut bench = Bench::new();

@@ -12,6 +12,14 @@ use crate::{RecordState, StateBatch};
 pub struct TransitionId(u64);
 
 impl SharePartition {
+    /// Numbers the changes to come from `first` on.
+    ///
+    /// Called after a load with a number that was never reached before, it keeps the late completion of a
+    /// change of an earlier lock table of this share partition from being taken for one of this table.
+    pub fn number_transitions_from(&mut self, first: u64) {
+        self.next_transition = self.next_transition.max(first);
+    }
+
     /// Puts the records of `plan` in transition while its batches are being stored.
     ///
     /// They are neither acquirable nor acknowledgeable, no lock releases them, and the start offset stays

@@ -193,3 +193,18 @@ fn several_changes_may_be_stored_at_once() {
     driver.complete(one);
     assert_eq!(driver.start(), 5);
 }
+
+#[test]
+fn a_completion_for_an_earlier_table_is_not_taken_for_one_of_this() {
+    let mut earlier = held(1_000);
+    earlier.decide("A", &[(0, 9, &[1])]).unwrap();
+    let late = earlier.hold();
+    let mut driver = held(1_000);
+    driver.partition.number_transitions_from(1 << 32);
+    driver.decide("A", &[(0, 4, &[2])]).unwrap();
+    let id = driver.hold();
+    driver.complete(late);
+    assert!(driver.view().starts_with("0-4 ACQUIRED×1* A"));
+    driver.complete(id);
+    assert!(driver.view().starts_with("0-4 AVAILABLE×1"));
+}
