@@ -111,7 +111,7 @@ pub(super) fn join(session: &mut Session<'_>, arguments: &mut Arguments) -> Resu
     Ok(format!("NONE assigned={assigned}\n"))
 }
 
-/// `heartbeat [group=g] [member=A] [epoch=N] [topics=t,u] [rack=r] [interval] [counted]`
+/// `heartbeat [group=g] [member=A] [epoch=N] [topics=t,u] [rack=r] [interval] [counted] [no-epoch]`
 pub(super) fn heartbeat(
     session: &mut Session<'_>,
     arguments: &mut Arguments,
@@ -122,6 +122,7 @@ pub(super) fn heartbeat(
     let topics = subscription(session, arguments);
     let rack = arguments.option("rack");
     let interval = arguments.flag("interval");
+    let with_epoch = !arguments.flag("no-epoch");
     let counted = arguments.flag("counted");
     let answer = beat(session, &who, epoch, topics, rack)?;
     let mut output = error(answer.error_code);
@@ -130,7 +131,10 @@ pub(super) fn heartbeat(
             || "unchanged".to_owned(),
             |assignment| shown_partitions(&assigned(session, assignment), counted),
         );
-        let _ = write!(output, " epoch={} assignment={assignment}", answer.member_epoch);
+        if with_epoch {
+            let _ = write!(output, " epoch={}", answer.member_epoch);
+        }
+        let _ = write!(output, " assignment={assignment}");
         if interval {
             let _ = write!(output, " interval_ms={}", answer.heartbeat_interval_ms);
         }
@@ -145,13 +149,14 @@ pub(super) fn leave(session: &mut Session<'_>, arguments: &mut Arguments) -> Res
     Ok(format!("{} epoch={}\n", error(answer.error_code), answer.member_epoch))
 }
 
-/// `describe-share-group g [counted]`
+/// `describe-share-group g [counted] [no-epoch]`
 pub(super) fn describe_share_group(
     session: &mut Session<'_>,
     arguments: &mut Arguments,
 ) -> Result<String, CommandError> {
     let group = arguments.word("group")?;
     let counted = arguments.flag("counted");
+    let with_epoch = !arguments.flag("no-epoch");
     let request = ShareGroupDescribeRequest {
         group_ids: vec![session.names.wire(&group)],
         include_authorized_operations: false,
@@ -161,9 +166,13 @@ pub(super) fn describe_share_group(
     if group.error_code != 0 {
         return Ok(format!("{}\n", error(group.error_code)));
     }
+    let epoch = |name: &str, epoch: i32| if with_epoch { format!(" {name}={epoch}") } else { String::new() };
     let mut output = format!(
-        "NONE {} epoch={} assignment_epoch={} assignor={}\n",
-        &*group.group_state, group.group_epoch, group.assignment_epoch, &*group.assignor_name
+        "NONE {}{}{} assignor={}\n",
+        &*group.group_state,
+        epoch("epoch", group.group_epoch),
+        epoch("assignment_epoch", group.assignment_epoch),
+        &*group.assignor_name
     );
     let mut members: Vec<String> = group
         .members
@@ -183,9 +192,9 @@ pub(super) fn describe_share_group(
                 member.subscribed_topic_names.iter().map(|name| session.names.shown(name)).collect();
             topics.sort();
             format!(
-                "{} epoch={} client={} topics={} assigned={}\n",
+                "{}{} client={} topics={} assigned={}\n",
                 &*member.member_id,
-                member.member_epoch,
+                epoch("epoch", member.member_epoch),
                 &*member.client_id,
                 topics.join(","),
                 shown_partitions(&partitions, counted)
