@@ -6,7 +6,7 @@ use std::sync::Arc;
 use sharemark_protocol::Timestamp;
 
 /// The deadlines of all members of a shard. Not in the log: it starts anew when a shard is loaded.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Sessions {
     by_member: BTreeMap<(Arc<str>, Arc<str>), Timestamp>,
     by_deadline: BTreeSet<(Timestamp, Arc<str>, Arc<str>)>,

@@ -37,7 +37,7 @@ struct GroupSoftState {
 }
 
 /// The groups whose ids hash to one partition of `__consumer_offsets`.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct GroupCoordinatorShard {
     config: GroupCoordinatorConfig,
     /// What the log says.

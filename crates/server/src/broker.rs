@@ -69,8 +69,8 @@ use node::Node;
 use parked::{Parked, Wait, Wake};
 use random::Random;
 
-/// A cluster in one process, as a state machine.
-#[derive(Debug)]
+/// A cluster in one process, as a state machine. A clone goes on by itself.
+#[derive(Clone, Debug)]
 pub struct Broker {
     cluster: Cluster,
     nodes: BTreeMap<NodeId, Node>,

@@ -28,7 +28,7 @@ use crate::{StateBatch, StateChange, StateRecord};
 ///
 /// Doors named `decide_*` change nothing. The records that they yield are appended to the log, and take effect
 /// by `replay`, live and at recovery alike.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct ShareCoordinatorShard {
     config: ShareCoordinatorConfig,
     states: BTreeMap<SharePartitionKey, ShareState>,

@@ -80,7 +80,7 @@ pub struct ClosedConnection {
 ///
 /// A session lives as long as the connection that opened it, however idle; any connection may use it. Neither
 /// membership nor assignment matters here.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct ShareSessions {
     config: ShareSessionsConfig,
     sessions: BTreeMap<ShareSessionKey, ShareSession>,
@@ -90,7 +90,7 @@ pub struct ShareSessions {
 }
 
 /// What is bound to a connection.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Bound {
     sessions: BTreeSet<ShareSessionKey>,
     /// Groups whose last session ended before its connection did.

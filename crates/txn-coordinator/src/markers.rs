@@ -46,7 +46,7 @@ pub enum MarkerProgress {
 }
 
 /// The decided transactions of a shard whose end is not recorded yet.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct MarkerQueue {
     /// By the offset of the PREPARE record.
     owed: BTreeMap<Offset, Owed>,
@@ -56,7 +56,7 @@ pub(crate) struct MarkerQueue {
     completions_due: BTreeSet<(Timestamp, Offset)>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Owed {
     transactional_id: Arc<str>,
     /// Partitions whose marker is to be handed out.

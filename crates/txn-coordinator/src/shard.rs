@@ -25,7 +25,7 @@ use crate::sweep::Sweep;
 /// The transaction coordinator of one partition of `__transaction_state`.
 ///
 /// Durable state changes in [`Self::replay`] alone. A decision whose append fails leaves nothing behind.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct TxnCoordinatorShard {
     config: TxnConfig,
     coordinator_epoch: LeaderEpoch,
@@ -45,7 +45,7 @@ pub struct TxnCoordinatorShard {
     last_replayed: Option<Offset>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Transaction {
     value: TransactionValue,
     /// The offset of the record that says so.

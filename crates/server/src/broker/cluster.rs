@@ -23,7 +23,7 @@ pub(super) const SHARE_GROUP_STATE: &str = "__share_group_state";
 const DELETED_TOPICS_MAX: usize = 1_000;
 
 /// The cluster's durable state.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Cluster {
     /// The cluster id, in Kafka's text form.
     pub(super) id: String,
@@ -49,7 +49,7 @@ pub(super) struct Cluster {
 }
 
 /// A topic.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Topic {
     /// Its id: a deleted and re-created topic has another.
     pub(super) id: TopicId,
@@ -72,7 +72,7 @@ pub(super) fn is_internal(name: &str) -> bool {
 }
 
 /// A partition: its log and who leads it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Partition {
     /// The records.
     pub(super) log: Log,

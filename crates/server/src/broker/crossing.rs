@@ -19,7 +19,7 @@ use super::stages::StageStates;
 use super::transactions::{AddToTransaction, Added};
 
 /// A call from a node to another, or to itself.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Crossing {
     /// The node that calls, and goes on with the outcome.
     pub(super) from: NodeId,
@@ -30,7 +30,7 @@ pub(super) struct Crossing {
 }
 
 /// What is asked of another node, and what it takes to go on with the outcome. One variant a seam.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum Call {
     /// Group coordinator to share coordinator: initialise share partitions (`share.state.init`).
     InitialiseShareStates(InitialiseShareStates),

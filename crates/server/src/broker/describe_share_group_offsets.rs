@@ -22,7 +22,7 @@ use super::input::Origin;
 use super::operations::{Operation as Waiting, OperationId};
 
 /// A DescribeShareGroupOffsets request that waits for share coordinators.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct DescribeOffsetsOperation {
     origin: Origin,
     response: DescribeShareGroupOffsetsResponse,

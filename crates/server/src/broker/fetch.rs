@@ -22,7 +22,7 @@ use super::input::{Now, Origin};
 use super::parked::{Parked, Wait, Wake};
 
 /// A Fetch that may wait: what it asks for.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct FetchWait {
     session: SessionUse,
     targets: Vec<FetchTarget>,

@@ -68,7 +68,7 @@ impl SessionUse {
     }
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct FetchSession {
     next_epoch: i32,
     by_id: bool,
@@ -77,7 +77,7 @@ struct FetchSession {
 }
 
 /// The fetch sessions of one node.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct FetchSessions {
     slots_max: usize,
     next_id: i32,

@@ -17,7 +17,7 @@ use crate::config::BrokerSettings;
 const SHARE_SESSION_PARTITIONS_MAX: usize = 100_000;
 
 /// The soft state of one node.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Node {
     /// Shards of `__consumer_offsets` that this node leads, by partition.
     pub(super) groups: BTreeMap<i32, GroupCoordinatorShard>,

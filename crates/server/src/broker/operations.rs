@@ -12,7 +12,7 @@ use super::stages::StageOperation;
 pub(super) struct OperationId(u64);
 
 /// A request that waits for crossings.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum Operation {
     /// A ShareAcknowledge or ShareFetch whose acknowledgements are being stored.
     Acknowledge(Box<AcknowledgeOperation>),
@@ -25,7 +25,7 @@ pub(super) enum Operation {
 }
 
 /// The waiting requests of one node. A connection has one request in the broker at a time, which bounds them.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Operations {
     next_id: u64,
     waiting: BTreeMap<OperationId, Operation>,

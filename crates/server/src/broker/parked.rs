@@ -14,7 +14,7 @@ use super::share_fetch::ShareFetchWait;
 pub(super) struct ParkedId(u64);
 
 /// A request that waits.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Parked {
     /// Where its answer goes.
     pub(super) origin: Origin,
@@ -25,7 +25,7 @@ pub(super) struct Parked {
 }
 
 /// What a parked request waits for.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum Wait {
     /// Records of a Fetch.
     Fetch(Box<FetchWait>),
@@ -47,7 +47,7 @@ pub(super) enum Wake {
 }
 
 /// The parked requests of one node, found by partition, deadline or connection.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct ParkedRequests {
     next_id: u64,
     entries: BTreeMap<ParkedId, (Parked, Vec<TopicIdPartition>)>,

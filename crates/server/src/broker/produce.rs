@@ -29,7 +29,7 @@ use super::transactions::{AddToTransaction, Added};
 const ADMIN_CLIENT_ID: &str = "__admin_client";
 
 /// One partition of a Produce request.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct ProducePart {
     /// The place of its answer: topic and partition in the request's order.
     slot: (usize, usize),
@@ -40,7 +40,7 @@ pub(super) struct ProducePart {
 }
 
 /// A Produce request on its way.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct ProduceOperation {
     pub(super) origin: Origin,
     acks: i16,

@@ -26,7 +26,7 @@ use super::share_partitions::share_key;
 use super::topics::by_topic;
 
 /// A request whose acknowledgements are being stored.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct AcknowledgeOperation {
     pub(super) origin: Origin,
     /// Each acknowledged partition with its outcome, once that is known.
@@ -35,7 +35,7 @@ pub(super) struct AcknowledgeOperation {
 }
 
 /// What a request does when its acknowledgements are stored.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum AfterAcknowledge {
     /// A ShareAcknowledge is answered.
     Answer {

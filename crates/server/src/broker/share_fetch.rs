@@ -22,7 +22,7 @@ use super::parked::{Parked, Wait, Wake};
 use super::share_acknowledge::{AcknowledgedPartition, AfterAcknowledge, acknowledge_rules, session_key};
 
 /// A ShareFetch on its way.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct ShareFetchWait {
     session: ShareSessionKey,
     closes: bool,

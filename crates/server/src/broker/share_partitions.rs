@@ -19,7 +19,7 @@ use super::operations::OperationId;
 use crate::config::{AbortTarget, AutoOffsetReset};
 
 /// A share partition at the node that leads its partition.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum SharePartitionSlot {
     /// Its state is being read.
     Loading,

@@ -29,7 +29,7 @@ use super::share_partitions::{coordinator_error, share_key};
 use super::transactions::{AddToTransaction, Added};
 
 /// The acknowledgements of one partition in a transaction.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct StagePart {
     pub(super) at: TopicIdPartition,
     /// First and last offset, and one type for the range or one for each offset.
@@ -48,7 +48,7 @@ pub(super) enum StageDialect {
 }
 
 /// A request that stages acknowledgements, on its way.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct StageOperation {
     pub(super) origin: Origin,
     pub(super) dialect: StageDialect,
@@ -65,7 +65,7 @@ pub(super) struct StageOperation {
 type StageWrite = (usize, TransitionId, WriteState);
 
 /// Asks a share coordinator to stage what belongs to one of its state partitions.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct StageStates {
     state_partition: TopicIdPartition,
     transactional_id: Arc<str>,

@@ -9,7 +9,7 @@ use super::state::ShareState;
 use crate::{StateChange, StateRecord, StateSnapshot};
 
 /// The live snapshots: the latest of each share partition.
-#[derive(Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(super) struct SnapshotIndex {
     by_offset: BTreeSet<Offset>,
     by_write_time: BTreeSet<(Timestamp, SharePartitionKey)>,

@@ -25,7 +25,7 @@ impl PartitionOutcome {
 }
 
 /// One share session.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct ShareSession {
     /// The epoch of the next request.
     epoch: i32,
@@ -35,7 +35,7 @@ pub(super) struct ShareSession {
     places: BTreeMap<TopicIdPartition, usize>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct SessionPartition {
     partition: TopicIdPartition,
     /// Whether the next answer lists it even if there is nothing to tell.
