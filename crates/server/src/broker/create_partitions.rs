@@ -15,7 +15,11 @@ use sharemark_protocol::{ErrorCode, NodeId, TopicId};
 
 use super::Broker;
 use super::authorize::{Operation, Resource, authorize};
+use super::create_topics::PARTITIONS_PER_REQUEST_MAX;
 use super::input::{Now, Origin};
+
+/// Why partitions are not added: the error and Kafka's sentence for it.
+type Refusal = (ErrorCode, String);
 
 /// What has been decided about partitions that may be added.
 struct PartitionsPlan {
@@ -36,12 +40,14 @@ impl Broker {
         for topic in &request.topics {
             *named.entry(&topic.name).or_default() += 1;
         }
+        let too_many = self.decide_added_total(request).err();
         let mut results = Vec::with_capacity(named.len());
         for topic in &request.topics {
-            let outcome = match named.remove(&*topic.name) {
-                None => continue, // Its first mention has been answered.
-                Some(1) => self.decide_create_partitions(origin, topic),
-                Some(_) => Err((ErrorCode::InvalidRequest, "Duplicate topic name.".into())),
+            let outcome = match (named.remove(&*topic.name), &too_many) {
+                (None, _) => continue, // Its first mention has been answered.
+                (Some(_), Some(refusal)) => Err(refusal.clone()),
+                (Some(1), None) => self.decide_create_partitions(origin, topic),
+                (Some(_), None) => Err((ErrorCode::InvalidRequest, "Duplicate topic name.".into())),
             };
             let (error, text) = match outcome {
                 Ok(plan) => {
@@ -62,6 +68,20 @@ impl Broker {
         self.answer(origin, ResponseMessage::CreatePartitions(response));
     }
 
+    /// Judges how many partitions a request would create; one of too many creates none.
+    fn decide_added_total(&self, request: &CreatePartitionsRequest) -> Result<(), Refusal> {
+        let added = |asked: &CreatePartitionsTopic| {
+            let current = self.cluster.topic_named(&asked.name)?.partitions.len();
+            usize::try_from(asked.count).ok()?.checked_sub(current)
+        };
+        let total = request.topics.iter().filter_map(added).fold(0, usize::saturating_add);
+        if PARTITIONS_PER_REQUEST_MAX < total {
+            let text = "Excessively large number of additional partitions per request.";
+            return Err((ErrorCode::PolicyViolation, text.into()));
+        }
+        Ok(())
+    }
+
     fn create_partitions(&mut self, now: Now, plan: PartitionsPlan) {
         let assignment = match plan.assignment {
             Some(assignment) => assignment,
@@ -75,7 +95,7 @@ impl Broker {
         &self,
         origin: &Origin,
         asked: &CreatePartitionsTopic,
-    ) -> Result<PartitionsPlan, (ErrorCode, String)> {
+    ) -> Result<PartitionsPlan, Refusal> {
         let name = &*asked.name;
         if !authorize(&origin.principal, Operation::Alter, Resource::Topic(name)) {
             return Err((ErrorCode::TopicAuthorizationFailed, "Topic authorization failed.".into()));
@@ -97,7 +117,6 @@ impl Broker {
             return Err((ErrorCode::InvalidPartitions, text));
         }
         let added = usize::try_from(asked.count - current).unwrap_or(usize::MAX);
-        self.decide_partition_count(added)?;
         let replica_count = topic.partitions[0].replicas.len();
         let assignment = match &asked.assignments {
             None => None,

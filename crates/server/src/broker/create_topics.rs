@@ -20,6 +20,9 @@ use crate::config::{AlterError, AlterOperation, ConfigChange, ConfigResource};
 /// Why a topic was not created: the error and Kafka's sentence for it.
 type Refusal = (ErrorCode, String);
 
+/// How many partitions one request may create.
+pub(super) const PARTITIONS_PER_REQUEST_MAX: usize = 10_000;
+
 /// What has been decided about a topic that may be created.
 struct TopicPlan {
     partition_count: usize,
@@ -34,10 +37,14 @@ impl Broker {
         for topic in &request.topics {
             *named.entry(&topic.name).or_default() += 1;
         }
+        let too_many = self.decide_partition_total(request).err();
         let mut topics = Vec::with_capacity(named.len());
         for topic in &request.topics {
             match named.remove(&*topic.name) {
                 None => {} // Its first mention has been answered.
+                Some(_) if too_many.is_some() => {
+                    topics.extend(too_many.clone().map(|refusal| refused(&topic.name, refusal)));
+                }
                 Some(1) => topics.push(self.create_one(now, origin, topic, request.validate_only)),
                 Some(_) => {
                     topics.push(refused(
@@ -100,10 +107,13 @@ impl Broker {
             return Err((ErrorCode::TopicAlreadyExists, format!("Topic '{name}' already exists.")));
         }
         // Metric names take dots for underscores, so two such topics would share their metrics.
-        let flattened = name.replace('.', "_");
-        if let Some(other) = self.cluster.topics().find(|other| other.name.replace('.', "_") == flattened) {
-            let text = format!("Topic '{name}' collides with existing topic: {}", other.name);
-            return Err((ErrorCode::InvalidTopicException, text));
+        if name.contains(['.', '_']) {
+            let flattened = name.replace('.', "_");
+            if let Some(other) = self.cluster.topics().find(|other| other.name.replace('.', "_") == flattened)
+            {
+                let text = format!("Topic '{name}' collides with existing topic: {}", other.name);
+                return Err((ErrorCode::InvalidTopicException, text));
+            }
         }
         let configs = self.decide_topic_configs(topic)?;
         let (partition_count, replica_count, assignment) = self.decide_placement(topic)?;
@@ -149,7 +159,6 @@ impl Broker {
             let text = "Number of partitions was set to an invalid non-positive value.";
             return Err((ErrorCode::InvalidPartitions, text.into()));
         };
-        self.decide_partition_count(partitions)?;
         let node_count = self.cluster.nodes.len();
         if node_count < replicas {
             let text = format!(
@@ -160,12 +169,18 @@ impl Broker {
         Ok((partitions, replicas, None))
     }
 
-    /// Judges how many partitions a request may create at once.
-    pub(super) fn decide_partition_count(&self, count: usize) -> Result<(), Refusal> {
-        const PARTITIONS_PER_REQUEST_MAX: usize = 10_000;
-        if PARTITIONS_PER_REQUEST_MAX < count {
-            let text = format!("Excessively large number of partitions per request: {count}");
-            return Err((ErrorCode::PolicyViolation, text));
+    /// Judges how many partitions a request would create; one of too many creates none.
+    fn decide_partition_total(&self, request: &CreateTopicsRequest) -> Result<(), Refusal> {
+        let default = self.cluster.configs.broker().num_partitions;
+        let count = |topic: &CreatableTopic| match topic.num_partitions {
+            _ if !topic.assignments.is_empty() => topic.assignments.len(),
+            -1 => usize::try_from(default).unwrap_or(0),
+            count => usize::try_from(count).unwrap_or(0),
+        };
+        let total = request.topics.iter().map(count).fold(0, usize::saturating_add);
+        if PARTITIONS_PER_REQUEST_MAX < total {
+            let text = "Excessively large number of partitions per request.";
+            return Err((ErrorCode::PolicyViolation, text.into()));
         }
         Ok(())
     }
@@ -180,7 +195,6 @@ impl Broker {
             let text = "A manual partition assignment was specified, but numPartitions was not set to -1.";
             return Err((ErrorCode::InvalidRequest, text.into()));
         }
-        self.decide_partition_count(topic.assignments.len())?;
         let mut by_index = BTreeMap::new();
         for assigned in &topic.assignments {
             let replicas = self.decide_replicas(&assigned.broker_ids)?;
