@@ -21,7 +21,7 @@ impl Broker {
     ) {
         let outcome = match request.transactional_id.as_deref() {
             Some(id) => self.init_transactional(now, origin, request, id),
-            None => self.init_idempotent(origin),
+            None => self.init_idempotent(origin, request),
         };
         let error =
             fenced_error_for(ErrorCode::of(&outcome), origin.api_version, INIT_PRODUCER_ID_FENCED_SINCE);
@@ -36,9 +36,17 @@ impl Broker {
         self.answer(origin, ResponseMessage::InitProducerId(response));
     }
 
-    fn init_idempotent(&mut self, origin: &Origin) -> Result<Producer, ErrorCode> {
+    fn init_idempotent(
+        &mut self,
+        origin: &Origin,
+        request: &InitProducerIdRequest,
+    ) -> Result<Producer, ErrorCode> {
         if !authorize(&origin.principal, Operation::IdempotentWrite, Resource::Cluster) {
             return Err(ErrorCode::ClusterAuthorizationFailed);
+        }
+        // Half a producer is refused; a whole one does not matter here.
+        if (request.producer_id == -1) != (request.producer_epoch == -1) {
+            return Err(ErrorCode::InvalidRequest);
         }
         self.fill_producer_ids(origin.node)?;
         let node = self.nodes.get_mut(&origin.node).ok_or(ErrorCode::UnknownServerError)?;

@@ -97,23 +97,22 @@ impl Broker {
         let supported = SupportedOperation::of_produce(operation.origin.api_version);
         let adds = supported.adds_partition() && self.transaction_version() == TransactionVersion::V2;
         let verifies = self.cluster.configs.broker().transaction_partition_verification_enable;
+        if Self::refuse_several_producers(&mut operation) {
+            self.finish_produce(now, operation);
+            return;
+        }
         let unverified = self.unverified(&operation);
         let Some(producer) = unverified.values().next().copied().filter(|_| adds || verifies) else {
             self.finish_produce(now, operation);
             return;
         };
-        // One request has one transactional id, which has one producer.
-        let mut refused = BTreeMap::new();
-        let mut partitions = Vec::new();
-        for (at, other) in unverified {
-            match self.cluster.topic(at.topic_id) {
-                Some(topic) if other == producer => {
-                    partitions.push(TopicPartition::new(topic.name.clone(), at.partition));
-                }
-                Some(_) | None => drop(refused.insert(at, ErrorCode::InvalidProducerIdMapping)),
-            }
-        }
-        Self::refuse_unverified(&mut operation, &refused);
+        let partitions: Vec<TopicPartition> = unverified
+            .into_keys()
+            .filter_map(|at| {
+                let topic = self.cluster.topic(at.topic_id)?;
+                Some(TopicPartition::new(topic.name.clone(), at.partition))
+            })
+            .collect();
         let from = operation.origin.node;
         let coordinator = self.txn_coordinator(transactional_id);
         let Some(node) = self.nodes.get_mut(&from) else { return };
@@ -129,6 +128,24 @@ impl Broker {
                 self.complete_produce_join(now, from, id, &added);
             }
         }
+    }
+
+    /// Refuses every partition of a request whose transactional batches are of more than one producer, as Kafka
+    /// does: one transactional id has one. Returns whether they are.
+    fn refuse_several_producers(operation: &mut ProduceOperation) -> bool {
+        let batches = operation.parts.iter().filter_map(|part| part.target.as_ref().ok());
+        let producers: BTreeSet<Producer> = batches
+            .map(|(_, batch)| batch.header())
+            .filter(|header| header.transactional)
+            .filter_map(|header| header.producer)
+            .collect();
+        if producers.len() <= 1 {
+            return false;
+        }
+        for part in operation.parts.iter_mut().filter(|part| part.target.is_ok()) {
+            part.target = Err(ErrorCode::InvalidProducerIdMapping);
+        }
+        true
     }
 
     /// Goes on at the partition leader with what the transaction coordinator says.
@@ -178,12 +195,12 @@ impl Broker {
         let topic = self.produce_topic(origin, data)?;
         let at = TopicIdPartition { topic_id: topic.id, partition: index };
         let partition = self.cluster.partition(at).ok_or(ErrorCode::UnknownTopicOrPartition)?;
-        if partition.leader != origin.node {
-            return Err(ErrorCode::NotLeaderOrFollower);
-        }
         let written_by_tools = origin.client_id.as_deref() == Some(ADMIN_CLIENT_ID);
         if topic.is_internal() && !written_by_tools {
             return Err(ErrorCode::InvalidTopicException);
+        }
+        if partition.leader != origin.node {
+            return Err(ErrorCode::NotLeaderOrFollower);
         }
         Ok((at, batch?))
     }
