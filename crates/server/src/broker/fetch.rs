@@ -47,7 +47,7 @@ impl Broker {
             Ok(SessionUse::Full { id: 0 })
         } else {
             match self.nodes.get_mut(&origin.node) {
-                Some(node) => node.fetch_sessions.begin(&request, by_id, &mut targets),
+                Some(node) => node.fetch_sessions.begin(now.clock, &request, by_id, &mut targets),
                 None => Err(ErrorCode::UnknownServerError),
             }
         };
@@ -61,13 +61,14 @@ impl Broker {
         };
         let isolation =
             if request.isolation_level == 1 { Isolation::ReadCommitted } else { Isolation::ReadUncommitted };
+        let max_bytes = request.max_bytes.min(self.cluster.configs.broker().fetch_max_bytes);
         let wait = FetchWait {
             session,
             targets,
             isolation,
-            min_bytes: usize::try_from(request.min_bytes).unwrap_or(0),
-            max_bytes: usize::try_from(request.max_bytes.min(self.cluster.configs.broker().fetch_max_bytes))
-                .unwrap_or(0),
+            // More than fits into the answer is never waited for.
+            min_bytes: usize::try_from(request.min_bytes.min(max_bytes)).unwrap_or(0),
+            max_bytes: usize::try_from(max_bytes).unwrap_or(0),
         };
         let deadline = now.real.plus_ms(i64::from(request.max_wait_ms.max(0)));
         self.try_fetch(now, origin, deadline, wait, request.max_wait_ms <= 0);
@@ -88,7 +89,10 @@ impl Broker {
     /// Answers a fetch if it has enough, or `last` says that it waits no longer; parks it otherwise.
     fn try_fetch(&mut self, _now: Now, origin: Origin, deadline: Timestamp, wait: FetchWait, last: bool) {
         let fetched = self.fetch(&origin, &wait);
-        let enough = fetched.failed || wait.min_bytes <= fetched.size_bytes || wait.targets.is_empty();
+        let enough = fetched.failed
+            || wait.targets.is_empty()
+            || wait.min_bytes <= fetched.size_bytes
+            || wait.min_bytes <= self.available_bytes(&origin, &wait);
         if last || enough {
             self.answer_fetch(&origin, &wait, fetched);
             return;
@@ -98,6 +102,18 @@ impl Broker {
         if let Some(node) = self.nodes.get_mut(&origin.node) {
             node.parked.park(Parked { origin, deadline, wait: Wait::Fetch(Box::new(wait)) }, partitions);
         }
+    }
+
+    /// Returns how many bytes there are for a fetch, up to its limit for each partition. Batches are whole, so an
+    /// answer may have to stay below the minimum although more is there; that is not waited for.
+    fn available_bytes(&self, origin: &Origin, wait: &FetchWait) -> usize {
+        let of_target = |target: &FetchTarget| {
+            let partition = self.cluster.partition(self.resolve(origin, &target.key).ok()?)?;
+            let from = Offset::new(target.asked.fetch_offset)?;
+            let max = usize::try_from(target.asked.partition_max_bytes).unwrap_or(0);
+            Some(partition.log.readable_bytes(from, wait.isolation, max).min(max))
+        };
+        wait.targets.iter().filter_map(of_target).sum()
     }
 
     fn fetch(&self, origin: &Origin, wait: &FetchWait) -> Fetched {

@@ -4,7 +4,11 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use sharemark_protocol::messages::fetch_request::{FetchPartition, FetchRequest};
-use sharemark_protocol::{ErrorCode, TopicId};
+use sharemark_protocol::{ErrorCode, Timestamp, TopicId};
+
+/// How long a session is unused before another may take its place
+/// (`min.incremental.fetch.session.eviction.ms`, which Kafka does not let anybody set).
+const EVICTION_MS: i64 = 120_000;
 
 /// A topic as the request names it: by name up to version 12, by id from version 13 on.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
@@ -83,8 +87,8 @@ pub(super) struct FetchSessions {
     next_id: i32,
     sessions: BTreeMap<i32, FetchSession>,
     /// Least recently used first, with a counter that tells uses apart.
-    used: BTreeSet<(u64, i32)>,
-    uses: BTreeMap<i32, u64>,
+    used: BTreeSet<(Timestamp, u64, i32)>,
+    uses: BTreeMap<i32, (Timestamp, u64)>,
     use_count: u64,
 }
 
@@ -110,6 +114,7 @@ impl FetchSessions {
     /// - `FetchSessionTopicIdError` if the session names its topics the other way.
     pub(super) fn begin(
         &mut self,
+        now: Timestamp,
         request: &FetchRequest,
         by_id: bool,
         targets: &mut Vec<FetchTarget>,
@@ -125,20 +130,15 @@ impl FetchSessions {
             INITIAL_EPOCH => {
                 self.close(request.session_id);
                 named(request, by_id, targets);
-                Ok(SessionUse::Full { id: self.open(by_id, targets) })
+                Ok(SessionUse::Full { id: self.open(now, by_id, targets) })
             }
-            epoch => self.proceed(request, by_id, epoch, targets),
+            epoch => self.proceed(now, request, by_id, epoch, targets),
         }
     }
 
-    fn open(&mut self, by_id: bool, targets: &[FetchTarget]) -> i32 {
-        if self.slots_max == 0 || targets.is_empty() {
+    fn open(&mut self, now: Timestamp, by_id: bool, targets: &[FetchTarget]) -> i32 {
+        if targets.is_empty() || !self.make_room(now) {
             return 0;
-        }
-        if self.slots_max <= self.sessions.len()
-            && let Some(&(_, oldest)) = self.used.first()
-        {
-            self.close(oldest);
         }
         let id = self.next_id;
         self.next_id = if id == i32::MAX { 1 } else { id + 1 };
@@ -148,12 +148,28 @@ impl FetchSessions {
             session.put(target);
         }
         self.sessions.insert(id, session);
-        self.touch(id);
+        self.touch(now, id);
         id
+    }
+
+    /// Returns whether there is room for one more session. A session in use keeps its place: too many clients
+    /// would else take it from each other in turn.
+    fn make_room(&mut self, now: Timestamp) -> bool {
+        if self.sessions.len() < self.slots_max {
+            return true;
+        }
+        match self.used.first() {
+            Some(&(used_at, _, oldest)) if EVICTION_MS < now.ms_since(used_at) => {
+                self.close(oldest);
+                true
+            }
+            Some(_) | None => false,
+        }
     }
 
     fn proceed(
         &mut self,
+        now: Timestamp,
         request: &FetchRequest,
         by_id: bool,
         epoch: i32,
@@ -161,43 +177,49 @@ impl FetchSessions {
     ) -> Result<SessionUse, ErrorCode> {
         let id = request.session_id;
         let session = self.sessions.get_mut(&id).ok_or(ErrorCode::FetchSessionIdNotFound)?;
-        if session.by_id != by_id {
-            return Err(ErrorCode::FetchSessionTopicIdError);
-        }
         if epoch != session.next_epoch {
             return Err(ErrorCode::InvalidFetchSessionEpoch);
         }
-        session.next_epoch = if epoch == i32::MAX { 1 } else { epoch + 1 };
-        for topic in &request.forgotten_topics_data {
-            let topic_ref = topic_ref(by_id, &topic.topic, topic.topic_id);
-            for &partition in &topic.partitions {
-                session.forget(&FetchKey { topic: topic_ref.clone(), partition });
-            }
+        if session.by_id != by_id {
+            return Err(ErrorCode::FetchSessionTopicIdError);
         }
+        session.next_epoch = if epoch == i32::MAX { 1 } else { epoch + 1 };
         let mut changed = Vec::new();
         named(request, by_id, &mut changed);
         for target in &changed {
             session.put(target);
         }
+        let forgotten = request.forgotten_topics_data.iter().flat_map(|topic| {
+            let topic_ref = topic_ref(by_id, &topic.topic, topic.topic_id);
+            let key = move |&partition: &i32| FetchKey { topic: topic_ref.clone(), partition };
+            topic.partitions.iter().map(key)
+        });
+        session.forget(forgotten);
+        if session.targets.is_empty() {
+            // A session of nothing ends; what the request names is still fetched.
+            self.close(id);
+            targets.append(&mut changed);
+            return Ok(SessionUse::Full { id: 0 });
+        }
         session.list(targets);
-        self.touch(id);
+        self.touch(now, id);
         Ok(SessionUse::Incremental { id })
     }
 
     /// Removes a session; an unknown one is fine.
     pub(super) fn close(&mut self, id: i32) {
         self.sessions.remove(&id);
-        if let Some(count) = self.uses.remove(&id) {
-            self.used.remove(&(count, id));
+        if let Some((used_at, count)) = self.uses.remove(&id) {
+            self.used.remove(&(used_at, count, id));
         }
     }
 
-    fn touch(&mut self, id: i32) {
+    fn touch(&mut self, now: Timestamp, id: i32) {
         self.use_count += 1;
-        if let Some(before) = self.uses.insert(id, self.use_count) {
-            self.used.remove(&(before, id));
+        if let Some((used_at, count)) = self.uses.insert(id, (now, self.use_count)) {
+            self.used.remove(&(used_at, count, id));
         }
-        self.used.insert((self.use_count, id));
+        self.used.insert((now, self.use_count, id));
     }
 
     /// Returns what the session's client was told about a partition, to leave out what is no news.
@@ -232,9 +254,13 @@ impl FetchSession {
         }
     }
 
-    fn forget(&mut self, key: &FetchKey) {
-        if self.targets.remove(key).is_some() {
-            self.order.retain(|other| other != key);
+    fn forget(&mut self, forgotten: impl Iterator<Item = FetchKey>) {
+        let before = self.targets.len();
+        for key in forgotten {
+            self.targets.remove(&key);
+        }
+        if self.targets.len() < before {
+            self.order.retain(|key| self.targets.contains_key(key));
         }
     }
 

@@ -173,7 +173,8 @@ impl Broker {
                 mode,
             },
             max_wait_ms: if fetches { i64::from(request.max_wait_ms.max(0)) } else { 0 },
-            min_bytes: unsigned(request.min_bytes),
+            // More than fits into the answer is never waited for.
+            min_bytes: unsigned(request.min_bytes).min(max_bytes),
             max_bytes,
         }
     }
