@@ -1,5 +1,7 @@
 //! AddPartitionsToTxn (24), versions 0-5: up to 3 from clients, from 4 on in batches from brokers.
 
+use std::collections::BTreeSet;
+
 use sharemark_protocol::messages::ResponseMessage;
 use sharemark_protocol::messages::add_partitions_to_txn_request::{
     AddPartitionsToTxnRequest, AddPartitionsToTxnTopic, AddPartitionsToTxnTransaction,
@@ -66,8 +68,7 @@ impl Broker {
         if !missing.is_empty() {
             // One that cannot be added keeps the others out: a transaction holds what was asked for, or nothing.
             return every(&transaction.topics, |name, partition| {
-                let is_missing =
-                    missing.iter().any(|gone| *gone.topic == **name && gone.partition == partition);
+                let is_missing = missing.contains(&TopicPartition::new(&**name, partition));
                 if is_missing { ErrorCode::UnknownTopicOrPartition } else { ErrorCode::OperationNotAttempted }
             });
         }
@@ -90,7 +91,7 @@ impl Broker {
         every(&transaction.topics, |_, _| error)
     }
 
-    fn missing_partitions(&self, topics: &[AddPartitionsToTxnTopic]) -> Vec<TopicPartition> {
+    fn missing_partitions(&self, topics: &[AddPartitionsToTxnTopic]) -> BTreeSet<TopicPartition> {
         let named = topics
             .iter()
             .flat_map(|topic| topic.partitions.iter().map(|index| TopicPartition::new(&*topic.name, *index)));

@@ -11,6 +11,7 @@ use sharemark_share_coordinator::PartitionOutcome;
 
 use super::super::Broker;
 use super::super::input::{Now, Origin};
+use super::super::topics::by_topic;
 use super::ShareFetchWait;
 
 impl Broker {
@@ -23,7 +24,8 @@ impl Broker {
         mut fetched: BTreeMap<TopicIdPartition, PartitionData>,
     ) {
         let acknowledged: BTreeSet<TopicIdPartition> = wait.acknowledged.iter().map(|(at, _)| *at).collect();
-        let mut responses: Vec<ShareFetchableTopicResponse> = Vec::new();
+        let fetched_from: BTreeSet<TopicIdPartition> = wait.partitions.iter().copied().collect();
+        let mut listed = Vec::with_capacity(order.len());
         let mut leaders = BTreeSet::new();
         for at in order {
             let Some(mut data) = fetched.remove(&at) else { continue };
@@ -34,7 +36,7 @@ impl Broker {
                 has_acknowledgements: acknowledged.contains(&at),
             };
             let is_listed = match self.nodes.get_mut(&origin.node) {
-                Some(node) if wait.partitions.contains(&at) => {
+                Some(node) if fetched_from.contains(&at) => {
                     node.share_sessions.apply_answer(&wait.session, at, outcome)
                 }
                 Some(_) | None => outcome.is_listed(),
@@ -50,14 +52,12 @@ impl Broker {
                 leaders.insert(leader);
                 data.current_leader = LeaderIdAndEpoch { leader_id: leader.get(), leader_epoch: epoch.get() };
             }
-            match responses.iter_mut().find(|topic| topic.topic_id == at.topic_id) {
-                Some(topic) => topic.partitions.push(data),
-                None => {
-                    responses
-                        .push(ShareFetchableTopicResponse { topic_id: at.topic_id, partitions: vec![data] });
-                }
-            }
+            listed.push((at, data));
         }
+        let responses = by_topic(listed)
+            .into_iter()
+            .map(|(topic_id, partitions)| ShareFetchableTopicResponse { topic_id, partitions })
+            .collect();
         let response = ShareFetchResponse {
             acquisition_lock_timeout_ms: self
                 .cluster
