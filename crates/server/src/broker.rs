@@ -231,3 +231,6 @@ impl Broker {
         self.outputs.pop_front().map(|(_, output)| output)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -55,6 +55,22 @@ impl Broker {
         }
     }
 
+    /// Drops the shards of an internal topic that is gone, and what stands on them: a topic that is created anew
+    /// under its name begins an empty log.
+    pub(super) fn unload_coordinators(&mut self, topic_name: &str) {
+        for node in self.nodes.values_mut() {
+            match topic_name {
+                CONSUMER_OFFSETS => node.groups.clear(),
+                TRANSACTION_STATE => node.transactions.clear(),
+                SHARE_GROUP_STATE => node.share_states.clear(),
+                _ => {}
+            }
+        }
+        if topic_name == SHARE_GROUP_STATE {
+            self.drop_all_share_partitions();
+        }
+    }
+
     fn load_group_shard(&mut self, now: Now, at: TopicIdPartition, leader: NodeId) {
         if self.nodes.get(&leader).is_none_or(|node| node.groups.contains_key(&at.partition)) {
             return;

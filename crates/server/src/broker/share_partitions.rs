@@ -222,13 +222,9 @@ impl Broker {
     }
 
     fn cross_to_write(&mut self, from: NodeId, write: WriteState, then: AfterWrite) {
-        match self.share_state_leader(&write.key) {
-            Some((_, to)) => {
-                self.crossings.push_back(Crossing { from, to, call: Call::WriteShareState { write, then } });
-            }
-            // A share partition is only there because its state was read once.
-            None => debug_assert!(false, "the topic of share states is never deleted"),
-        }
+        // Without a share coordinator it is refused like anything that is sent to a node that is none.
+        let to = self.share_state_leader(&write.key).map_or(from, |(_, leader)| leader);
+        self.crossings.push_back(Crossing { from, to, call: Call::WriteShareState { write, then } });
     }
 
     /// Goes on at the leader when the share coordinator has stored what was asked, or has not.
@@ -387,6 +383,17 @@ impl Broker {
             state.share_partitions.keys().filter(|key| key.group_id == *group_id).cloned().collect();
         for key in keys {
             self.drop_share_partition(node, &key);
+        }
+    }
+
+    /// Forgets every share partition, since all their stored states are gone.
+    pub(super) fn drop_all_share_partitions(&mut self) {
+        for node in self.nodes.values_mut() {
+            node.share_deadlines.clear();
+            let gone = std::mem::take(&mut node.share_partitions).into_keys();
+            self.changed.extend(
+                gone.map(|key| TopicIdPartition { topic_id: key.topic_id, partition: key.partition }),
+            );
         }
     }
 

@@ -182,7 +182,9 @@ impl Broker {
         if !authorize(&origin.principal, authorize::Operation::Read, Resource::Topic(&topic.name)) {
             return Err(ErrorCode::TopicAuthorizationFailed);
         }
-        self.cluster.partition(at).map(|_| ()).ok_or(ErrorCode::UnknownTopicOrPartition)
+        self.cluster.partition(at).ok_or(ErrorCode::UnknownTopicOrPartition)?;
+        // Nobody ever joined a share group, or the states of all were deleted.
+        self.cluster.topic_named(SHARE_GROUP_STATE).map(|_| ()).ok_or(ErrorCode::CoordinatorNotAvailable)
     }
 
     fn state_partitions_of(&self, node: NodeId, id: OperationId) -> Vec<TopicPartition> {

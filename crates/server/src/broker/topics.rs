@@ -136,6 +136,7 @@ impl Broker {
             self.changed.insert(TopicIdPartition { topic_id: id, partition });
         }
         self.forget_share_partitions_of(id);
+        self.unload_coordinators(&topic.name);
         self.forget_topics_in_coordinators(now, &[id].into());
         Some(topic)
     }

@@ -47,13 +47,12 @@ impl Broker {
         }
         let (leader_epoch, log_start) = (partition.leader_epoch, partition.log.log_start());
         let key = share_key(group_id, at);
-        let slot = self.nodes.get(&node).and_then(|node| node.share_partitions.get(&key));
-        match slot {
-            None => {
-                self.load_share_partition(node, &key, leader_epoch);
-                Found::Loading
-            }
-            Some(SharePartitionSlot::Loading) => Found::Loading,
+        let is_known = self.nodes.get(&node).is_some_and(|node| node.share_partitions.contains_key(&key));
+        if !is_known {
+            self.load_share_partition(node, &key, leader_epoch); // May fail at once.
+        }
+        match self.nodes.get(&node).and_then(|node| node.share_partitions.get(&key)) {
+            Some(SharePartitionSlot::Loading) | None => Found::Loading,
             Some(SharePartitionSlot::Failed(error)) => Found::Error(*error),
             Some(SharePartitionSlot::Active { partition, .. }) => {
                 if partition.fetch_offset() < log_start && partition.start_offset() < log_start {

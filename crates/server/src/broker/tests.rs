@@ -1,0 +1,203 @@
+//! What a transcript cannot show: requests out of the ordinary, and when a parked one is answered.
+
+mod admin;
+mod fetching;
+mod internal_topics;
+mod producing;
+
+use sharemark_log::batch::BatchBuilder;
+use sharemark_protocol::messages as m;
+use sharemark_protocol::messages::{RequestMessage, ResponseMessage};
+use sharemark_protocol::{NodeId, Producer, Timestamp, TopicId};
+
+use super::{Broker, ConnectionId, Input, ListenerId, Now, Origin, Output, Principal, Request};
+use crate::config::{BrokerConfig, ConfigBuilder};
+
+/// A broker of one node whose two clocks are one.
+struct Core {
+    broker: Broker,
+    now: Timestamp,
+}
+
+impl Core {
+    fn new() -> Self {
+        Self::with(|config| config)
+    }
+
+    fn with(change: impl FnOnce(ConfigBuilder) -> ConfigBuilder) -> Self {
+        let config = change(BrokerConfig::builder().topic("t:2").topic("u"));
+        let now = Timestamp::from_ms(1_000_000);
+        let broker = Broker::new(config.build(&mut Vec::new()).unwrap(), Now { clock: now, real: now });
+        Self { broker, now }
+    }
+
+    fn handle(&mut self, input: Input) {
+        self.broker.handle(Now { clock: self.now, real: self.now }, input);
+        while let Some(flush) = self.broker.poll_flush() {
+            let now = Now { clock: self.now, real: self.now };
+            self.broker.handle(now, Input::Flushed(flush.number));
+        }
+    }
+
+    fn advance(&mut self, ms: i64) {
+        self.now = self.now.plus_ms(ms);
+        self.handle(Input::Tick);
+    }
+
+    /// Sends a request on a connection of its own number, and returns what comes out at once.
+    fn send_on(&mut self, connection: u64, api_version: i16, message: RequestMessage) -> Option<Output> {
+        let origin = Origin {
+            connection: ConnectionId(connection),
+            node: NodeId::new(0),
+            listener: ListenerId(0),
+            principal: Principal::anonymous(),
+            client_id: None,
+            client_host: "/127.0.0.1".into(),
+            api_version,
+        };
+        let request = Request::prepare(origin, message, 1 << 20);
+        self.handle(Input::Request(Box::new(request)));
+        self.broker.poll_output()
+    }
+
+    fn call(&mut self, api_version: i16, message: RequestMessage) -> ResponseMessage {
+        match self.send_on(1, api_version, message) {
+            Some(Output::Answer { message, .. }) => *message,
+            other => panic!("the request is answered: {other:?}"),
+        }
+    }
+
+    fn topic_id(&self, name: &str) -> TopicId {
+        self.broker.cluster.topic_named(name).unwrap().id
+    }
+
+    /// Lets a member join a group, and returns the error code.
+    fn join(&mut self, group: &str, member: &str) -> i16 {
+        self.find_coordinator(0, group);
+        let request = m::share_group_heartbeat_request::ShareGroupHeartbeatRequest {
+            group_id: group.into(),
+            member_id: member.into(),
+            member_epoch: 0,
+            subscribed_topic_names: Some(vec!["t".into()]),
+            ..Default::default()
+        };
+        match self.call(1, RequestMessage::ShareGroupHeartbeat(request)) {
+            ResponseMessage::ShareGroupHeartbeat(answer) => answer.error_code,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn find_coordinator(&mut self, key_type: i8, key: &str) {
+        let request = m::find_coordinator_request::FindCoordinatorRequest {
+            key_type,
+            coordinator_keys: vec![key.into()],
+            ..Default::default()
+        };
+        self.call(6, RequestMessage::FindCoordinator(request));
+    }
+
+    /// Gives a transactional id its producer.
+    fn init_producer(&mut self, transactional_id: &str) -> Producer {
+        self.find_coordinator(1, transactional_id);
+        let request = m::init_producer_id_request::InitProducerIdRequest {
+            transactional_id: Some(transactional_id.into()),
+            transaction_timeout_ms: 60_000,
+            producer_id: -1,
+            producer_epoch: -1,
+            ..Default::default()
+        };
+        match self.call(5, RequestMessage::InitProducerId(request)) {
+            ResponseMessage::InitProducerId(answer) => {
+                assert_eq!(answer.error_code, 0);
+                Producer::from_wire(answer.producer_id, answer.producer_epoch).unwrap()
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn delete_topic(&mut self, name: &str) -> i16 {
+        let state =
+            m::delete_topics_request::DeleteTopicState { name: Some(name.into()), ..Default::default() };
+        self.delete_topics(vec![state])[0].1
+    }
+
+    /// Deletes topics; returns each answer's name and error code, sorted.
+    fn delete_topics(
+        &mut self,
+        topics: Vec<m::delete_topics_request::DeleteTopicState>,
+    ) -> Vec<(String, i16)> {
+        let request = m::delete_topics_request::DeleteTopicsRequest { topics, ..Default::default() };
+        let ResponseMessage::DeleteTopics(answer) = self.call(6, RequestMessage::DeleteTopics(request))
+        else {
+            panic!("an answer is of its request's kind");
+        };
+        let mut told: Vec<(String, i16)> = answer
+            .responses
+            .iter()
+            .map(|topic| (topic.name.as_deref().unwrap_or_default().to_owned(), topic.error_code))
+            .collect();
+        told.sort();
+        told
+    }
+
+    /// Sends a share fetch of `t-0` that opens a session or goes on with it; returns the answer, if it is there.
+    fn share_fetch(
+        &mut self,
+        connection: u64,
+        epoch: i32,
+    ) -> Option<m::share_fetch_response::ShareFetchResponse> {
+        let topics = vec![m::share_fetch_request::FetchTopic {
+            topic_id: self.topic_id("t"),
+            partitions: vec![m::share_fetch_request::FetchPartition::default()],
+        }];
+        let request = m::share_fetch_request::ShareFetchRequest {
+            group_id: Some("g".into()),
+            member_id: Some("A".into()),
+            share_session_epoch: epoch,
+            max_wait_ms: 500,
+            min_bytes: 1,
+            max_bytes: 1 << 20,
+            max_records: 500,
+            batch_size: 500,
+            topics,
+            ..Default::default()
+        };
+        let output = self.send_on(connection, 2, RequestMessage::ShareFetch(request))?;
+        Some(as_share_fetch(output))
+    }
+}
+
+fn as_share_fetch(output: Output) -> m::share_fetch_response::ShareFetchResponse {
+    match output {
+        Output::Answer { message, .. } => match *message {
+            ResponseMessage::ShareFetch(answer) => answer,
+            other => panic!("{other:?}"),
+        },
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Returns a Produce request of one batch for each of the partitions of `t`.
+fn produce(batches: Vec<(i32, BatchBuilder)>, transactional_id: Option<&str>) -> RequestMessage {
+    let partition_data = batches
+        .into_iter()
+        .map(|(index, mut builder)| {
+            builder.push(Timestamp::from_ms(1_000_000), None, Some(&[7; 100]), &[]);
+            let records = Some(builder.build().freeze().into());
+            m::produce_request::PartitionProduceData { index, records }
+        })
+        .collect();
+    let topic =
+        m::produce_request::TopicProduceData { name: "t".into(), partition_data, ..Default::default() };
+    RequestMessage::Produce(m::produce_request::ProduceRequest {
+        transactional_id: transactional_id.map(Into::into),
+        acks: -1,
+        timeout_ms: 1_000,
+        topic_data: vec![topic],
+    })
+}
+
+fn produce_errors(answer: ResponseMessage) -> Vec<i16> {
+    let ResponseMessage::Produce(answer) = answer else { panic!("an answer is of its request's kind") };
+    answer.responses[0].partition_responses.iter().map(|partition| partition.error_code).collect()
+}

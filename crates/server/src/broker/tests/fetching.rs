@@ -1,0 +1,106 @@
+//! When a fetch is answered, and how many sessions there may be.
+
+use sharemark_protocol::ErrorCode;
+use sharemark_protocol::messages as m;
+use sharemark_protocol::messages::{RequestMessage, ResponseMessage};
+
+use super::{BatchBuilder, Core, Output, as_share_fetch, produce, produce_errors};
+use m::fetch_request::{FetchPartition, FetchRequest, FetchTopic};
+
+const BATCH_BYTES: i32 = 170;
+
+fn with_batches(count: usize) -> Core {
+    let mut core = Core::with(|config| config.property("max.incremental.fetch.session.cache.slots", "2"));
+    for _ in 0..count {
+        assert_eq!(produce_errors(core.call(12, produce(vec![(0, BatchBuilder::new())], None))), [0]);
+    }
+    core
+}
+
+fn request(core: &Core, min_bytes: i32, max_bytes: i32, partition_max_bytes: i32) -> FetchRequest {
+    let partition = FetchPartition { partition_max_bytes, current_leader_epoch: -1, ..Default::default() };
+    FetchRequest {
+        replica_id: -1,
+        max_wait_ms: 500,
+        min_bytes,
+        max_bytes,
+        session_epoch: -1,
+        topics: vec![FetchTopic {
+            topic_id: core.topic_id("t"),
+            partitions: vec![partition],
+            ..Default::default()
+        }],
+        ..Default::default()
+    }
+}
+
+fn fetched_bytes(output: Option<Output>) -> Option<usize> {
+    let Output::Answer { message, .. } = output? else { panic!("a fetch is answered") };
+    let ResponseMessage::Fetch(answer) = *message else { panic!("an answer is of its request's kind") };
+    assert_eq!(answer.error_code, 0);
+    Some(answer.responses[0].partitions[0].records.as_ref().unwrap().len())
+}
+
+#[test]
+fn a_minimum_that_whole_batches_cannot_meet_is_not_waited_for() {
+    let mut core = with_batches(4);
+    let fetch = |core: &mut Core, min_bytes, max_bytes, partition_max_bytes| {
+        let request = request(core, min_bytes, max_bytes, partition_max_bytes);
+        fetched_bytes(core.send_on(1, 13, RequestMessage::Fetch(request)))
+    };
+    let one = usize::try_from(BATCH_BYTES).unwrap();
+    let all = fetch(&mut core, 1, 1 << 20, 1 << 20).unwrap();
+    assert_eq!(all, 4 * one, "batches have the size that this test counts on");
+    // Two and a half batches, by either limit.
+    let half = 2 * BATCH_BYTES + BATCH_BYTES / 2;
+    assert_eq!(fetch(&mut core, half, 1 << 20, half), Some(2 * one));
+    assert_eq!(fetch(&mut core, half, half, 1 << 20), Some(2 * one));
+    // More than the answer may hold.
+    assert_eq!(fetch(&mut core, 1 << 20, half, 1 << 20), Some(2 * one));
+    // More than there is.
+    assert_eq!(fetch(&mut core, 5 * BATCH_BYTES, 1 << 20, 1 << 20), None);
+    core.advance(500);
+    assert_eq!(fetched_bytes(core.broker.poll_output()), Some(4 * one));
+}
+
+#[test]
+fn a_fetch_over_a_deleted_topic_is_answered_at_once() {
+    let mut core = with_batches(0);
+    assert_eq!(core.join("g", "A"), 0);
+    let plain = request(&core, 1, 1 << 20, 1 << 20);
+    assert!(core.send_on(2, 13, RequestMessage::Fetch(plain)).is_none());
+    assert!(core.share_fetch(3, 0).is_none());
+    assert_eq!(core.delete_topic("t"), 0);
+    let Some(Output::Answer { message, .. }) = core.broker.poll_output() else {
+        panic!("the fetch is answered")
+    };
+    let ResponseMessage::Fetch(answer) = *message else { panic!("the fetch waited first: {message:?}") };
+    assert_eq!(answer.responses[0].partitions[0].error_code, ErrorCode::UnknownTopicId.code());
+    let answer = as_share_fetch(core.broker.poll_output().unwrap());
+    assert_eq!(answer.responses[0].partitions[0].error_code, ErrorCode::UnknownTopicOrPartition.code());
+}
+
+#[test]
+fn a_session_in_use_keeps_its_place() {
+    let mut core = with_batches(1);
+    let fetch = |core: &mut Core, session_id, session_epoch| {
+        let mut request = request(core, 0, 1 << 20, 1 << 20);
+        (request.session_id, request.session_epoch) = (session_id, session_epoch);
+        match core.call(13, RequestMessage::Fetch(request)) {
+            ResponseMessage::Fetch(answer) => (answer.error_code, answer.session_id),
+            other => panic!("{other:?}"),
+        }
+    };
+    let (_, first) = fetch(&mut core, 0, 0);
+    let (_, second) = fetch(&mut core, 0, 0);
+    assert!(first != 0 && second != 0 && first != second);
+    assert_eq!(fetch(&mut core, 0, 0), (0, 0), "a third client is served without a session");
+    assert_eq!(fetch(&mut core, first, 1), (0, first));
+    core.advance(60_000);
+    assert_eq!(fetch(&mut core, first, 2), (0, first));
+    core.advance(60_001);
+    let (_, third) = fetch(&mut core, 0, 0);
+    assert!(third != 0, "a session that nobody used for two minutes makes room");
+    assert_eq!(fetch(&mut core, second, 1), (ErrorCode::FetchSessionIdNotFound.code(), 0));
+    assert_eq!(fetch(&mut core, first, 3), (0, first));
+}

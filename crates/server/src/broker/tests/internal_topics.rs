@@ -1,0 +1,93 @@
+//! Internal topics can be deleted like others. What stood on them goes, and they begin anew when they are missed.
+
+use sharemark_protocol::ErrorCode;
+use sharemark_protocol::messages as m;
+use sharemark_protocol::messages::{RequestMessage, ResponseMessage};
+
+use super::{BatchBuilder, Core, as_share_fetch, produce, produce_errors};
+
+/// Lets the latest of all deadlines pass, and checks that none is left behind.
+fn assert_deadlines_pass(core: &mut Core) {
+    for _ in 0..10 {
+        core.advance(3_600_000);
+        let clock = core.broker.poll_timeout().clock;
+        assert!(clock.is_none_or(|deadline| core.now < deadline), "a deadline that has passed is dealt with");
+    }
+}
+
+#[test]
+fn groups_begin_anew() {
+    let mut core = Core::new();
+    assert_eq!(core.join("g", "A"), 0);
+    assert_eq!(core.join("g", "B"), 0);
+    assert_eq!(core.delete_topic("__consumer_offsets"), 0);
+    assert_deadlines_pass(&mut core);
+    assert_eq!(core.join("g", "A"), 0);
+    assert_deadlines_pass(&mut core);
+}
+
+#[test]
+fn transactions_begin_anew() {
+    let mut core = Core::new();
+    let first = core.init_producer("x");
+    let batch = BatchBuilder::new().producer(first, 0).transactional();
+    let answer = core.call(12, produce(vec![(0, batch)], Some("x")));
+    assert_eq!(produce_errors(answer), [0]);
+    assert_eq!(core.delete_topic("__transaction_state"), 0);
+    assert_deadlines_pass(&mut core);
+    let batch = BatchBuilder::new().producer(first, 1).transactional();
+    let answer = core.call(12, produce(vec![(1, batch)], Some("x")));
+    assert_eq!(produce_errors(answer), [ErrorCode::NotEnoughReplicas.code()]);
+    let second = core.init_producer("x");
+    assert!(second.id != first.id, "a producer id is never used again");
+    assert_deadlines_pass(&mut core);
+}
+
+#[test]
+fn share_states_begin_anew() {
+    let mut core = Core::new();
+    assert_eq!(core.join("g", "A"), 0);
+    assert!(core.share_fetch(2, 0).is_none());
+    assert_eq!(produce_errors(core.call(12, produce(vec![(0, BatchBuilder::new())], None))), [0]);
+    let fetched = as_share_fetch(core.broker.poll_output().unwrap());
+    assert_eq!(fetched.responses[0].partitions[0].acquired_records.len(), 1);
+    assert_eq!(core.delete_topic("__share_group_state"), 0);
+
+    // Nothing is left of the locks, and every request is answered.
+    let fetched = core.share_fetch(2, 1).unwrap();
+    assert_eq!(fetched.responses[0].partitions[0].error_code, ErrorCode::UnknownServerError.code());
+    let staged = stage(&mut core);
+    assert_eq!(staged, ErrorCode::CoordinatorNotAvailable.code());
+    assert_deadlines_pass(&mut core);
+
+    // Another group gets its state from a new topic.
+    assert_eq!(core.join("h", "A"), 0);
+    assert!(core.broker.cluster.topic_named("__share_group_state").is_some());
+    assert_deadlines_pass(&mut core);
+}
+
+/// Stages the acknowledgement of the first record, and returns what comes of it.
+fn stage(core: &mut Core) -> i16 {
+    use m::txn_share_acknowledge_request as request;
+    let producer = core.init_producer("x");
+    let batch = request::AcknowledgementBatch { first_offset: 0, last_offset: 0, acknowledge_types: vec![1] };
+    let partition =
+        request::AcknowledgePartition { partition_index: 0, acknowledgement_batches: vec![batch] };
+    let topic = request::AcknowledgeTopic { topic_id: core.topic_id("t"), partitions: vec![partition] };
+    let request = request::TxnShareAcknowledgeRequest {
+        transactional_id: Some("x".into()),
+        producer_id: producer.id.get(),
+        producer_epoch: producer.epoch.get(),
+        group_id: "g".into(),
+        member_id: "A".into(),
+        member_epoch: 2,
+        topics: vec![topic],
+    };
+    match core.call(0, RequestMessage::TxnShareAcknowledge(request)) {
+        ResponseMessage::TxnShareAcknowledge(answer) => match answer.responses.first() {
+            Some(topic) => topic.partitions[0].error_code,
+            None => answer.error_code,
+        },
+        other => panic!("{other:?}"),
+    }
+}
