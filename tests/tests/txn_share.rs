@@ -3,6 +3,8 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
+#[path = "txn_share/conformance.rs"]
+mod conformance;
 #[path = "txn_share/hostile.rs"]
 mod hostile;
 #[path = "txn_share/model.rs"]

@@ -179,3 +179,38 @@ fn hundreds_of_transactions_wait_side_by_side() {
         assert_eq!(told.matches("x2").count(), 100, "each of the aborted ones is delivered again: {told}");
     });
 }
+
+/// The end of a transaction at a producer's last epoch exchanges its id; what was staged under the old one counts.
+#[test]
+fn the_last_epoch_of_a_producer_ends_what_it_staged() {
+    const EPOCH_MAX: i16 = i16::MAX - 1;
+    for (outcome, lag) in [("commit", 1), ("abort", 2)] {
+        with_session(&[], |session| {
+            prepared(session, 2);
+            while session.producer("x").unwrap().epoch < EPOCH_MAX {
+                run(session, "init-producer x txn=x");
+            }
+            let old = session.producer("x").unwrap().clone();
+            let ended = run(
+                session,
+                &format!(
+                    "txn-share-acknowledge producer=x member=A t-0 accept 0
+                     end-txn x {outcome}
+                     describe-share-offsets"
+                ),
+            );
+            assert!(ended.starts_with("t-0 NONE\nNONE"), "{ended}");
+            assert!(ended.ends_with(&format!("lag={lag}\n")), "{outcome}: {ended}");
+            let new = session.producer("x").unwrap().clone();
+            assert!(new.id != old.id && new.epoch == 0, "the id is exchanged");
+            let next = run(
+                session,
+                "txn-share-acknowledge producer=x member=A t-0 accept 1\nend-txn x commit\ndescribe-share-offsets",
+            );
+            assert!(next.ends_with(&format!("lag={}\n", lag - 1)), "{outcome}: {next}");
+            session.producers.insert("old".into(), old);
+            let refused = run(session, "txn-share-acknowledge producer=old member=A t-0 accept 1");
+            assert_eq!(refused, "INVALID_PRODUCER_ID_MAPPING nothing\n");
+        });
+    }
+}

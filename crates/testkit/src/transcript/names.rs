@@ -38,20 +38,16 @@ impl Names {
         self.suffix.is_empty() || name.ends_with(&self.suffix)
     }
 
-    /// Notes the id of a topic.
+    /// Notes the id of a topic; one that had the name before is forgotten.
     pub fn learn_topic(&mut self, id: TopicId, wire_name: &str) {
         let name = self.shown(wire_name);
+        self.topics.retain(|_, known| *known != name);
         self.topics.insert(id, name);
     }
 
     /// Returns the id of a topic, if it was created here.
     pub fn topic_id(&self, name: &str) -> Option<TopicId> {
         self.topics.iter().find(|(_, known)| *known == name).map(|(id, _)| *id)
-    }
-
-    /// Forgets a topic's id, so that its name may get a new one.
-    pub fn forget_topic(&mut self, name: &str) {
-        self.topics.retain(|_, known| known != name);
     }
 
     /// Returns the name of a topic id.
