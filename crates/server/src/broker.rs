@@ -26,6 +26,7 @@ mod groups;
 mod incremental_alter_configs;
 mod init_producer_id;
 mod input;
+mod invariants;
 mod leaders;
 mod list_groups;
 mod list_offsets;

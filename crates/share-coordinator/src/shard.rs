@@ -123,6 +123,11 @@ impl ShareCoordinatorShard {
         self.states.keys()
     }
 
+    /// Returns whether another shard holds the same durable state.
+    pub fn is_same_state(&self, other: &Self) -> bool {
+        self.states == other.states && self.pending == other.pending
+    }
+
     /// Checks what must hold between any two steps.
     ///
     /// # Panics

@@ -45,7 +45,7 @@ pub struct TxnCoordinatorShard {
     last_replayed: Option<Offset>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Eq, PartialEq)]
 struct Transaction {
     value: TransactionValue,
     /// The offset of the record that says so.
@@ -143,6 +143,11 @@ impl TxnCoordinatorShard {
             self.expiries.remove(&(date, id.clone()));
         }
         self.markers.remove(transaction.recorded_at);
+    }
+
+    /// Returns whether another shard holds the same durable state.
+    pub fn is_same_state(&self, other: &Self) -> bool {
+        self.transactions == other.transactions
     }
 
     /// Checks what must hold between any two calls.

@@ -210,6 +210,20 @@ impl Cluster {
         Some(topic)
     }
 
+    /// Checks the logs, and that what they hold is counted.
+    pub(super) fn check_invariants(&self) {
+        let mut stored_bytes = 0;
+        for topic in self.topics.values() {
+            assert!(self.names.get(&topic.name) == Some(&topic.id), "a topic is found by its name");
+            for partition in &topic.partitions {
+                partition.log.check_invariants();
+                stored_bytes += partition.log.bytes();
+            }
+        }
+        assert!(self.names.len() == self.topics.len(), "each name is that of a topic");
+        assert!(stored_bytes == self.stored_bytes, "the bytes of all logs are counted");
+    }
+
     /// Returns replicas for `partition_count` new partitions: leaders go round the nodes, followers come after
     /// their leader.
     pub(super) fn place(&mut self, partition_count: usize, replica_count: usize) -> Vec<Vec<NodeId>> {

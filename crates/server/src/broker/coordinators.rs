@@ -5,7 +5,7 @@ use bytes::Bytes;
 use sharemark_group_coordinator::{GroupCoordinatorConfig, GroupCoordinatorShard, GroupRecord};
 use sharemark_log::batch::{MarkerRecord, Record, Records};
 use sharemark_log::{BatchExtent, Isolation, ReadLimits};
-use sharemark_protocol::{NodeId, Offset, Producer, TopicId, TopicIdPartition};
+use sharemark_protocol::{LeaderEpoch, NodeId, Offset, Producer, TopicId, TopicIdPartition};
 use sharemark_share_coordinator::{
     EndTransactionMarker, ShareCoordinatorConfig, ShareCoordinatorShard, StateRecord, TransactionOutcome,
 };
@@ -75,6 +75,16 @@ impl Broker {
         if self.nodes.get(&leader).is_none_or(|node| node.groups.contains_key(&at.partition)) {
             return;
         }
+        let mut shard = self.replayed_group_shard(at);
+        let configs = &self.cluster.configs;
+        shard.apply_loaded(now.clock, |group| i64::from(configs.share_group(group).session_timeout_ms));
+        if let Some(node) = self.nodes.get_mut(&leader) {
+            node.groups.insert(at.partition, shard);
+        }
+    }
+
+    /// Returns the group shard that the log of a partition describes.
+    pub(super) fn replayed_group_shard(&self, at: TopicIdPartition) -> GroupCoordinatorShard {
         let mut shard = GroupCoordinatorShard::new(GroupCoordinatorConfig {
             groups_max: GROUPS_PER_SHARD_MAX,
             subscribed_topics_max: SUBSCRIBED_TOPICS_MAX,
@@ -85,24 +95,17 @@ impl Broker {
                 warn!(offset = record.offset.get(), %error, "a record of {CONSUMER_OFFSETS} is passed over")
             }
         });
-        let configs = &self.cluster.configs;
-        shard.apply_loaded(now.clock, |group| i64::from(configs.share_group(group).session_timeout_ms));
-        if let Some(node) = self.nodes.get_mut(&leader) {
-            node.groups.insert(at.partition, shard);
-        }
+        shard
     }
 
     fn load_txn_shard(&mut self, now: Now, at: TopicIdPartition, leader: NodeId) {
         if self.nodes.get(&leader).is_none_or(|node| node.transactions.contains_key(&at.partition)) {
             return;
         }
-        let Some(partition) = self.cluster.partition(at) else { return };
-        let config = txn_config(self.cluster.configs.broker());
-        let mut shard = TxnCoordinatorShard::new(config, partition.leader_epoch, now.clock);
-        self.for_each_record(at, |_, record, key, value| match TransactionRecord::decode(&key, value.as_ref()) {
-            Ok(decoded) => shard.replay(record.offset, &decoded),
-            Err(error) => warn!(offset = record.offset.get(), %error, "a record of {TRANSACTION_STATE} is passed over"),
-        });
+        let Some(leader_epoch) = self.cluster.partition(at).map(|partition| partition.leader_epoch) else {
+            return;
+        };
+        let shard = self.replayed_txn_shard(now, at, leader_epoch);
         if let Some(highest) = shard.producer_id_max() {
             self.cluster.producer_ids.skip_past(highest);
         }
@@ -113,10 +116,34 @@ impl Broker {
         }
     }
 
+    /// Returns the transaction shard that the log of a partition describes.
+    pub(super) fn replayed_txn_shard(
+        &self,
+        now: Now,
+        at: TopicIdPartition,
+        leader_epoch: LeaderEpoch,
+    ) -> TxnCoordinatorShard {
+        let config = txn_config(self.cluster.configs.broker());
+        let mut shard = TxnCoordinatorShard::new(config, leader_epoch, now.clock);
+        self.for_each_record(at, |_, record, key, value| match TransactionRecord::decode(&key, value.as_ref()) {
+            Ok(decoded) => shard.replay(record.offset, &decoded),
+            Err(error) => warn!(offset = record.offset.get(), %error, "a record of {TRANSACTION_STATE} is passed over"),
+        });
+        shard
+    }
+
     fn load_share_shard(&mut self, at: TopicIdPartition, leader: NodeId) {
         if self.nodes.get(&leader).is_none_or(|node| node.share_states.contains_key(&at.partition)) {
             return;
         }
+        let shard = self.replayed_share_shard(at);
+        if let Some(node) = self.nodes.get_mut(&leader) {
+            node.share_states.insert(at.partition, shard);
+        }
+    }
+
+    /// Returns the share shard that the log of a partition describes.
+    pub(super) fn replayed_share_shard(&self, at: TopicIdPartition) -> ShareCoordinatorShard {
         let mut shard = ShareCoordinatorShard::new(share_coordinator_config(self.cluster.configs.broker()));
         self.for_each_record(at, |batch, record, key, value| {
             if batch.control {
@@ -134,9 +161,7 @@ impl Broker {
                 }
             }
         });
-        if let Some(node) = self.nodes.get_mut(&leader) {
-            node.share_states.insert(at.partition, shard);
-        }
+        shard
     }
 
     /// Reads a whole log, record by record, as a coordinator does: whatever its transactions have become.

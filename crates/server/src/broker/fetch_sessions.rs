@@ -222,6 +222,16 @@ impl FetchSessions {
         self.used.insert((now, self.use_count, id));
     }
 
+    /// Checks that each session has its place among those to be given up.
+    pub(super) fn check_invariants(&self) {
+        assert!(self.sessions.len() <= self.slots_max, "sessions stay within their limit");
+        assert!(self.uses.keys().eq(self.sessions.keys()), "each session was used");
+        assert!(self.used.len() == self.uses.len(), "each session has one last use");
+        for session in self.sessions.values() {
+            assert!(session.order.len() == session.targets.len(), "each partition gets its turn once");
+        }
+    }
+
     /// Returns what the session's client was told about a partition, to leave out what is no news.
     pub(super) fn known(&self, id: i32, key: &FetchKey) -> Option<Known> {
         self.sessions.get(&id)?.targets.get(key)?.1

@@ -50,6 +50,11 @@ impl Operations {
         self.waiting.get_mut(&id)
     }
 
+    /// Returns how many requests wait.
+    pub(super) fn count(&self) -> usize {
+        self.waiting.len()
+    }
+
     /// Takes a request out, to go on with it.
     pub(super) fn finish(&mut self, id: OperationId) -> Option<Operation> {
         self.waiting.remove(&id)

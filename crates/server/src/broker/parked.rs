@@ -97,6 +97,34 @@ impl ParkedRequests {
         self.by_connection.get(&connection).copied()
     }
 
+    /// Returns the connections whose request waits.
+    pub(super) fn connections(&self) -> impl Iterator<Item = ConnectionId> + '_ {
+        self.by_connection.keys().copied()
+    }
+
+    /// Checks that every request is found by each of its partitions, its deadline and its connection.
+    pub(super) fn check_invariants(&self) {
+        let mut place_count = 0;
+        for (id, (parked, partitions)) in &self.entries {
+            assert!(self.by_deadline.contains(&(parked.deadline, *id)), "a parked request has its deadline");
+            let by_connection = self.by_connection.get(&parked.origin.connection);
+            assert!(by_connection == Some(id), "a parked request is found by its connection");
+            let distinct: BTreeSet<&TopicIdPartition> = partitions.iter().collect();
+            for partition in &distinct {
+                let waiting = self.by_partition.get(partition);
+                assert!(
+                    waiting.is_some_and(|ids| ids.contains(id)),
+                    "a request is parked under its partitions"
+                );
+            }
+            place_count += distinct.len();
+        }
+        assert!(self.by_deadline.len() == self.entries.len(), "each deadline is that of a request");
+        assert!(self.by_connection.len() == self.entries.len(), "a connection has one request in the broker");
+        let places: usize = self.by_partition.values().map(BTreeSet::len).sum();
+        assert!(places == place_count, "under a partition are only requests that wait");
+    }
+
     /// Returns the earliest deadline, in real time.
     pub(super) fn first_deadline(&self) -> Option<Timestamp> {
         self.by_deadline.first().map(|(deadline, _)| *deadline)

@@ -37,6 +37,8 @@ impl Core {
             let now = Now { clock: self.now, real: self.now };
             self.broker.handle(now, Input::Flushed(flush.number));
         }
+        self.broker.check_invariants();
+        self.broker.check_replay_equals_live(Now { clock: self.now, real: self.now });
     }
 
     fn advance(&mut self, ms: i64) {
