@@ -73,16 +73,20 @@ impl Model {
         "NONE"
     }
 
-    /// Judges and carries out a stage; returns the expected error.
+    /// Judges and carries out a stage; returns the expected error. The early text's names no member.
     pub(crate) fn stage(
         &mut self,
         producer: usize,
-        member: usize,
+        member: Option<usize>,
         (first, last): (usize, usize),
         acknowledge_type: &'static str,
     ) -> &'static str {
         let staged = State::Pending { producer, acknowledge_type };
-        let fits = |(state, _): &(State, i16)| *state == State::Acquired { member } || *state == staged;
+        let fits = |(state, _): &(State, i16)| match *state {
+            State::Acquired { member: holder } => member.is_none_or(|member| member == holder),
+            State::Pending { .. } => *state == staged,
+            State::Available | State::Done => false,
+        };
         if let Some(error) = self.refusal(first, last, fits) {
             return error;
         }

@@ -37,6 +37,12 @@ enum Step {
         count: usize,
         kind: usize,
     },
+    StageEarly {
+        producer: usize,
+        first: usize,
+        count: usize,
+        accepts: bool,
+    },
     End {
         producer: usize,
         committed: bool,
@@ -69,6 +75,9 @@ fn step() -> impl Strategy<Value = Step> {
             .prop_map(|(producer, member, first, count, kind)| Step::Stage {
                 producer, member, first, count, kind
             }),
+        2 => (producer.clone(), 0..12_usize, 1..5_usize, any::<bool>()).prop_map(
+            |(producer, first, count, accepts)| Step::StageEarly { producer, first, count, accepts }
+        ),
         3 => (producer.clone(), any::<bool>())
             .prop_map(|(producer, committed)| Step::End { producer, committed }),
         1 => producer.prop_map(|producer| Step::Fence { producer }),
@@ -84,6 +93,8 @@ struct Run<'a, 'b> {
     model: Model,
     /// Whether each member has a share session.
     sessions: [bool; 3],
+    /// Each output record's offset of the input, its producer, and whether its transaction was committed.
+    outputs: Vec<(usize, usize, Option<bool>)>,
     /// Whether the leader has the lock table, which is dropped with the group's last connection.
     is_loaded: bool,
 }
@@ -92,6 +103,7 @@ impl Run<'_, '_> {
     fn start<'a, 'b>(session: &'a mut Session<'b>) -> Run<'a, 'b> {
         let setup = format!(
             "create-topic t
+             create-topic out
              group-config g share.auto.offset.reset=earliest share.delivery.count.limit={DELIVERY_LIMIT} \
              share.record.lock.duration.ms={LOCK_MS}
              join member=A topics=t
@@ -101,7 +113,7 @@ impl Run<'_, '_> {
              init-producer y txn=y timeout=900000"
         );
         run(session, &setup);
-        Run { session, model: Model::default(), sessions: [false; 3], is_loaded: false }
+        Run { session, model: Model::default(), sessions: [false; 3], outputs: Vec::new(), is_loaded: false }
     }
 
     fn step(&mut self, step: &Step) {
@@ -115,7 +127,10 @@ impl Run<'_, '_> {
                 self.acknowledge(member, first, count, PLAIN_TYPES[kind]);
             }
             Step::Stage { producer, member, first, count, kind } => {
-                self.stage(producer, member, (first, count), STAGED_TYPES[kind]);
+                self.stage(producer, Some(member), (first, count), STAGED_TYPES[kind]);
+            }
+            Step::StageEarly { producer, first, count, accepts } => {
+                self.stage(producer, None, (first, count), if accepts { "accept" } else { "reject" });
             }
             Step::End { producer, committed } => self.end(producer, committed),
             Step::Fence { producer } => {
@@ -124,7 +139,7 @@ impl Run<'_, '_> {
                 if !run(self.session, &asked).starts_with("NONE") {
                     assert!(run(self.session, &asked).starts_with("NONE"), "the second request is answered");
                 }
-                self.model.end(producer, false);
+                self.end_model(producer, false);
             }
             Step::CloseSession { member } => self.close_session(member),
             Step::Disconnect { member } => self.disconnect(member),
@@ -180,19 +195,41 @@ impl Run<'_, '_> {
         assert_eq!(output, format!("t-0 {expected}\n"), "{command}");
     }
 
-    fn stage(&mut self, producer: usize, member: usize, (first, count): (usize, usize), kind: &'static str) {
+    /// Stages by key 95, or without a member by the early text's two requests.
+    fn stage(
+        &mut self,
+        producer: usize,
+        member: Option<usize>,
+        (first, count): (usize, usize),
+        kind: &'static str,
+    ) {
         let Some((first, last)) = self.range(first, count) else { return };
-        let command = format!(
-            "txn-share-acknowledge producer={} member={} t-0 {kind} {first}-{last}",
-            PRODUCERS[producer], MEMBERS[member]
-        );
+        let name = PRODUCERS[producer];
+        let acknowledgements = format!("t-0 {kind} {first}-{last}");
+        let command = match member {
+            Some(member) => {
+                format!("txn-share-acknowledge producer={name} member={} {acknowledgements}", MEMBERS[member])
+            }
+            None => {
+                assert_eq!(run(self.session, &format!("add-share-acks producer={name} t-0")), "NONE\n");
+                format!("seed-txn-share-acknowledge txn={name} {acknowledgements}")
+            }
+        };
         let output = run(self.session, &command);
+        let before = self.pending_of(producer);
         let expected = if self.is_loaded {
             self.model.stage(producer, member, (first, last), kind)
         } else {
             "UNKNOWN_TOPIC_OR_PARTITION"
         };
         assert_eq!(output, format!("t-0 {expected}\n"), "{command}");
+        // What is staged for the first time has an output in the same transaction.
+        for offset in self.pending_of(producer).into_iter().filter(|offset| !before.contains(offset)) {
+            let name = PRODUCERS[producer];
+            let produced = run(self.session, &format!("produce out-0 values=v{offset} producer={name}"));
+            assert!(produced.starts_with("out-0 NONE"), "{produced}");
+            self.outputs.push((offset, producer, None));
+        }
     }
 
     fn end(&mut self, producer: usize, committed: bool) {
@@ -200,12 +237,61 @@ impl Run<'_, '_> {
         let output = run(self.session, &format!("end-txn {} {outcome}", PRODUCERS[producer]));
         // Without a transaction a commit is refused.
         assert!(output.starts_with("NONE") || output.starts_with("INVALID_TXN_STATE"), "{output}");
-        let has_pending =
-            self.model.records.iter().any(
-                |(state, _)| matches!(state, State::Pending { producer: owner, .. } if *owner == producer),
-            );
+        let has_pending = !self.pending_of(producer).is_empty();
         assert!(output.starts_with("NONE") || !has_pending, "what is staged has an open transaction");
+        self.end_model(producer, committed);
+    }
+
+    fn end_model(&mut self, producer: usize, committed: bool) {
         self.model.end(producer, committed);
+        for (_, owner, outcome) in &mut self.outputs {
+            if *owner == producer && outcome.is_none() {
+                *outcome = Some(committed);
+            }
+        }
+    }
+
+    fn pending_of(&self, producer: usize) -> Vec<usize> {
+        let is_its =
+            |state: &State| matches!(state, State::Pending { producer: owner, .. } if *owner == producer);
+        let records = self.model.records.iter().enumerate();
+        records.filter(|(_, (state, _))| is_its(state)).map(|(offset, _)| offset).collect()
+    }
+
+    /// Compares what a reader of committed data sees with the acknowledgements that were committed: one output each.
+    fn check_outputs(&mut self) {
+        let read = run(self.session, "fetch out-0 isolation=committed max-bytes=10000000");
+        let mut open: Vec<(String, usize)> = Vec::new();
+        let mut committed = Vec::new();
+        for line in read.lines().skip(1) {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            let producer = words[1].split('/').next().unwrap().to_owned();
+            let last = *words.last().unwrap();
+            match last.strip_prefix('v') {
+                Some(offset) => open.push((producer, offset.parse().unwrap())),
+                None => {
+                    let (ended, rest): (Vec<_>, Vec<_>) =
+                        open.drain(..).partition(|(owner, _)| *owner == producer);
+                    open = rest;
+                    if last == "COMMIT" {
+                        committed.extend(ended.into_iter().map(|(_, offset)| offset));
+                    }
+                }
+            }
+        }
+        committed.sort_unstable();
+        let mut expected: Vec<usize> = self
+            .outputs
+            .iter()
+            .filter(|(.., outcome)| *outcome == Some(true))
+            .map(|(offset, ..)| *offset)
+            .collect();
+        expected.sort_unstable();
+        assert_eq!(committed, expected, "{read}");
+        assert!(
+            committed.windows(2).all(|pair| pair[0] < pair[1]),
+            "one output for each input: {committed:?}"
+        );
     }
 
     fn close_session(&mut self, member: usize) {
@@ -253,6 +339,7 @@ impl Run<'_, '_> {
                 assert_eq!(self.model.acknowledge(0, offset, offset, "accept"), "NONE");
             }
         }
+        self.check_outputs();
         assert_eq!(self.model.lag(), 0, "every record comes to an end: {:?}", self.model);
         self.check();
     }
@@ -261,7 +348,8 @@ impl Run<'_, '_> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Rows S-U2, S-U4, S-U5, D-22, D-25 to D-28; invariants 3 to 6 and 8 of the specification; cases B112 to B116.
+    /// Rows S-U2, S-U4, S-U5, D-2, D-6, D-22, D-25 to D-28; invariants 3 to 6, 8 and 9 of the specification; cases B112
+    /// to B116.
     #[test]
     fn every_record_goes_the_way_of_the_model(steps in prop::collection::vec(step(), 1..120)) {
         with_session(&[], |session| {
