@@ -112,8 +112,8 @@ impl ShareSessions {
     ///
     /// # Errors
     ///
-    /// - `InvalidRequest` if a request that opens a session carries acknowledgements, one that closes it
-    ///   forgets partitions, or the session would hold too many partitions.
+    /// - `InvalidRequest` if a request that opens a session carries acknowledgements, or the session would
+    ///   hold too many partitions.
     /// - `ShareSessionNotFound` if a request does not open a session and there is none.
     /// - `InvalidShareSessionEpoch` if it is not the next request of the session, which stays as it is.
     /// - `ShareSessionLimitReached` if no more sessions fit; clients are to get that late, so that they do
@@ -124,9 +124,7 @@ impl ShareSessions {
         }
         let session = self.sessions.get(fetch.key).ok_or(ErrorCode::ShareSessionNotFound)?;
         if fetch.epoch == -1 {
-            if !fetch.forgotten.is_empty() {
-                return Err(ErrorCode::InvalidRequest);
-            }
+            // What it names or forgets besides does not matter, as in Kafka: all that was held is released.
             return Ok(SessionPlan::Close(fetch.key.clone()));
         }
         if fetch.epoch != session.next_epoch() {

@@ -149,7 +149,8 @@ impl Broker {
     }
 }
 
-/// Returns whether `key` reads `group:topicId:partition`; the group itself may hold no colon here, as in Kafka.
+/// Returns whether `key` reads `group:topicId:partition`; as in Kafka, the group itself may hold no colon here, and
+/// any number will do for a partition.
 fn is_share_key(key: &str) -> bool {
     let mut parts = key.split(':');
     let (Some(group), Some(topic_id), Some(partition), None) =
@@ -157,5 +158,5 @@ fn is_share_key(key: &str) -> bool {
     else {
         return false;
     };
-    !group.trim().is_empty() && topic_id.len() == 22 && partition.parse::<i32>().is_ok_and(|index| 0 <= index)
+    !group.trim().is_empty() && topic_id.len() == 22 && partition.parse::<i32>().is_ok()
 }

@@ -72,19 +72,21 @@ impl Broker {
         operations: i32,
     ) -> Vec<MetadataResponseTopic> {
         let create = origin.api_version < 4 || request.allow_auto_topic_creation;
+        // As in Kafka, one id makes the request one by ids, and what it names besides is left out.
+        let by_id = request.topics.iter().flatten().any(|asked| asked.topic_id != TopicId::ZERO);
         let mut seen = BTreeSet::new();
         let mut answers = Vec::new();
         for asked in request.topics.iter().flatten() {
-            let answer = match &asked.name {
-                Some(name) if asked.topic_id == TopicId::ZERO => {
-                    self.topic_by_name(now, origin, name, create, operations)
-                }
-                Some(_) | None => self.topic_by_id(asked, operations),
-            };
-            // The same topic by its name and by its id is one topic.
-            if answer.topic_id == TopicId::ZERO || seen.insert(answer.topic_id) {
-                answers.push(answer);
+            let is_meant = !by_id || asked.topic_id != TopicId::ZERO;
+            let key = (asked.topic_id, asked.name.as_deref().filter(|_| !by_id));
+            // A topic that is asked for twice is told once.
+            if !is_meant || !seen.insert(key) {
+                continue;
             }
+            answers.push(match &asked.name {
+                Some(name) if !by_id => self.topic_by_name(now, origin, name, create, operations),
+                Some(_) | None => self.topic_by_id(asked, operations),
+            });
         }
         answers
     }

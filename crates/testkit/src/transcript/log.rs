@@ -20,11 +20,13 @@ use crate::records::{Batch, Record, decode_batches};
 const TIMEOUT_MS: i32 = 10_000;
 
 /// `produce t-0 [count=1|values=a,b,null] [keys=a,b,null] [batches=1] [size=N] [time=0] [producer=p1 [epoch=N]
-/// [sequence=N] [plain] [txn=x]] [acks=-1] [version=13] [corrupt=crc|magic|count|last-offset|length|cut|two|empty]`
+/// [sequence=N] [plain] [txn=x]] [control] [acks=-1] [version=13]
+/// [corrupt=crc|magic|count|last-offset|length|cut|two|empty]`
 pub(super) fn produce(session: &mut Session<'_>, arguments: &mut Arguments) -> Result<String, CommandError> {
     let (topic_id, topic, partition) = session.partition(&arguments.word("partition")?)?;
     let batch_count = arguments.number("batches", 1)?;
     let mut batch = Batch::of_records(records(arguments)?, session.names.time(arguments.number("time", 0)?));
+    batch.control = arguments.flag("control");
     let version: i16 = arguments.number("version", 13)?;
     let mut request = ProduceRequest {
         acks: arguments.number("acks", -1)?,

@@ -10,6 +10,8 @@ pub struct Names {
     /// Keeps runs apart that share a broker; empty on a broker of their own.
     suffix: String,
     topics: BTreeMap<TopicId, String>,
+    /// What was called `t` before another topic got that name: `t.old`, which requests can still name.
+    former: BTreeMap<String, TopicId>,
     producers: Vec<i64>,
     base_ms: i64,
 }
@@ -17,7 +19,7 @@ pub struct Names {
 impl Names {
     /// Returns names for a run that starts at `base_ms`.
     pub fn new(suffix: String, base_ms: i64) -> Self {
-        Self { suffix, topics: BTreeMap::new(), producers: Vec::new(), base_ms }
+        Self { suffix, topics: BTreeMap::new(), former: BTreeMap::new(), producers: Vec::new(), base_ms }
     }
 
     /// Returns the name on the wire of a topic, group or transactional id.
@@ -38,16 +40,20 @@ impl Names {
         self.suffix.is_empty() || name.ends_with(&self.suffix)
     }
 
-    /// Notes the id of a topic; one that had the name before is forgotten.
+    /// Notes the id of a topic; one that had the name before is `t.old` from here on, and shown as unknown.
     pub fn learn_topic(&mut self, id: TopicId, wire_name: &str) {
         let name = self.shown(wire_name);
-        self.topics.retain(|_, known| *known != name);
+        if let Some(former) = self.topic_id(&name).filter(|former| *former != id) {
+            self.topics.remove(&former);
+            self.former.insert(format!("{name}.old"), former);
+        }
         self.topics.insert(id, name);
     }
 
     /// Returns the id of a topic, if it was created here.
     pub fn topic_id(&self, name: &str) -> Option<TopicId> {
-        self.topics.iter().find(|(_, known)| *known == name).map(|(id, _)| *id)
+        let known = self.topics.iter().find(|(_, known)| *known == name).map(|(id, _)| *id);
+        known.or_else(|| self.former.get(name).copied())
     }
 
     /// Returns the name of a topic id.
