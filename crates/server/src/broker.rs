@@ -70,6 +70,9 @@ use node::Node;
 use parked::{Parked, Wait, Wake};
 use random::Random;
 
+/// How long after the start retention begins, in milliseconds.
+const RETENTION_DELAY_MS: i64 = 30_000;
+
 /// A cluster in one process, as a state machine. A clone goes on by itself.
 #[derive(Clone, Debug)]
 pub struct Broker {
@@ -80,6 +83,8 @@ pub struct Broker {
     crossings: VecDeque<Crossing>,
     /// Transaction shards that may owe markers, by node and partition.
     owing: BTreeSet<(NodeId, i32)>,
+    /// How many share partitions have been loaded, at any node.
+    share_loads: u64,
     /// Internal partitions that have grown enough to be compacted or pruned.
     overgrown: BTreeSet<TopicIdPartition>,
     /// Partitions that changed in this step in a way a parked request may wait for.
@@ -117,13 +122,15 @@ impl Broker {
             random,
             crossings: VecDeque::new(),
             owing: BTreeSet::new(),
+            share_loads: 0,
             overgrown: BTreeSet::new(),
             changed: BTreeSet::new(),
             writes: Vec::new(),
             next_flush: 1,
             outputs: VecDeque::new(),
             durable: 0,
-            next_retention: now.clock,
+            // As in Kafka, nothing is deleted in the first moments.
+            next_retention: now.clock.plus_ms(RETENTION_DELAY_MS),
             next_prune: now.clock,
         };
         for topic in new_topics {

@@ -52,6 +52,9 @@ pub struct SharePartition {
     leader_epoch: LeaderEpoch,
     /// The lowest offset that is not done with.
     start: i64,
+    /// The start offset that the next write carries. What an acquisition archives moves `start` alone: as in
+    /// Kafka, it shows in the count of finished deliveries first, and in the start of the write after that.
+    told_start: i64,
     /// The offset after the highest one that was ever acquired.
     next: i64,
     /// The lowest offset that may be tracked anew. It stays behind when the log start moves, since a record
@@ -108,6 +111,11 @@ impl SharePartition {
         offset(self.start)
     }
 
+    /// Returns the start offset that a write carries now, and how many offsets above it are final.
+    pub fn to_store(&self) -> (Offset, i64) {
+        (offset(self.told_start), self.final_count + self.start - self.told_start)
+    }
+
     /// Returns the offset after the highest one that was ever acquired.
     pub fn next_offset(&self) -> Offset {
         offset(self.next)
@@ -146,6 +154,14 @@ impl SharePartition {
     /// Returns when the next lock ends, or an earlier time.
     pub fn poll_timeout(&self) -> Option<Timestamp> {
         self.locks.next_deadline_ms().map(Timestamp::from_ms)
+    }
+
+    /// Settles after a change that the next write tells of.
+    #[inline]
+    fn settle_and_tell(&mut self, search_from: i64) -> bool {
+        let moved = self.settle(search_from);
+        self.told_start = self.start;
+        moved
     }
 
     /// Moves the start offset past what is final and brings the derived positions up to date.

@@ -1,4 +1,7 @@
 //! ShareGroupHeartbeat (76), version 1 (KIP-932).
+//!
+//! Difference from Kafka, with the profile `latest`: a member whose partitions are still being initialised is asked
+//! to come back at once, so that its first record does not wait for a whole heartbeat interval.
 
 use sharemark_group_coordinator::{InitialiseShareStates, Refusal, ShareHeartbeat, ShareHeartbeatAnswer};
 use sharemark_protocol::ErrorCode;
@@ -11,6 +14,10 @@ use sharemark_protocol::messages::share_group_heartbeat_response::{
 use super::Broker;
 use super::authorize::{Operation, Resource, authorize};
 use super::input::{Now, Origin};
+use crate::config::Profile;
+
+/// When a member comes back that waits for its first assignment, in milliseconds.
+const FIRST_ASSIGNMENT_INTERVAL_MS: i32 = 20;
 
 impl Broker {
     pub(super) fn handle_share_group_heartbeat(
@@ -20,8 +27,12 @@ impl Broker {
         request: &ShareGroupHeartbeatRequest,
     ) {
         let response = match self.share_group_heartbeat(now, origin, request) {
-            Ok((answer, states_to_initialise)) => {
+            Ok((mut answer, states_to_initialise)) => {
                 if let Some(states) = states_to_initialise {
+                    if self.cluster.configs.start().profile == Profile::Latest {
+                        let interval_ms = answer.heartbeat_interval_ms.min(FIRST_ASSIGNMENT_INTERVAL_MS);
+                        answer.heartbeat_interval_ms = interval_ms;
+                    }
                     self.cross_to_initialise(origin.node, &states);
                 }
                 answered(request, answer)

@@ -143,12 +143,17 @@ impl Broker {
         if !matches!(is_waiting, Some(SharePartitionSlot::Loading)) {
             return; // Dropped meanwhile.
         }
+        // A late completion of a write by an earlier table must not be taken for one by this.
+        self.share_loads += 1;
+        let first_transition = self.share_loads << 32;
         let loaded = read.map_err(coordinator_error).and_then(|state| {
             let start = match state.start_offset {
                 Some(start) => start,
                 None => self.reset_offset(now, key)?,
             };
-            SharePartition::load(&state, start, leader_epoch)
+            let mut partition = SharePartition::load(&state, start, leader_epoch)?;
+            partition.number_transitions_from(first_transition);
+            Ok(partition)
         });
         let slot = match loaded {
             Ok(partition) => SharePartitionSlot::Active { partition: Box::new(partition), deadline: None },
@@ -270,7 +275,7 @@ impl Broker {
         }
         let config = self.share_partition_config(&key.group_id);
         let mut lapsed = Vec::new();
-        let start = self.share_partition(node, key).map(SharePartition::start_offset);
+        let start = self.share_partition(node, key).map(|partition| partition.to_store().0);
         self.change_share_partition(node, key, |partition| {
             ((), partition.fail(&config, transition, &mut lapsed))
         });
@@ -329,7 +334,7 @@ impl Broker {
 
     fn expire_locks_of(&mut self, now: Now, node: NodeId, key: &SharePartitionKey) {
         let config = self.share_partition_config(&key.group_id);
-        let start = self.share_partition(node, key).map(SharePartition::start_offset);
+        let start = self.share_partition(node, key).map(|partition| partition.to_store().0);
         let mut lapsed = Vec::new();
         self.change_share_partition(node, key, |partition| {
             ((), partition.expire(now.clock, &config, &mut lapsed))

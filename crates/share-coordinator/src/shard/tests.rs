@@ -196,11 +196,11 @@ fn initialising_starts_afresh_unless_a_newer_generation_is_there() {
     assert_eq!(log.initialize(&a, 1, Some(0)), Err(ErrorCode::FencedStateEpoch));
     assert_eq!(log.summary(&a), (Some(3), Some(1)));
     assert_eq!(snapshot_of(&log.initialize(&a, 3, Some(1)).unwrap()).snapshot_epoch, 1);
-    assert_eq!((log.summary(&a), log.batches(&a)), ((Some(1), None), Vec::new()));
+    assert_eq!((log.summary(&a), log.batches(&a)), ((Some(1), Some(0)), Vec::new()));
     assert_eq!(log.write(&write(&a, 5, 0, &[])), Err(ErrorCode::FencedStateEpoch));
     // Offsets of an empty group may be reset again before anybody joins: same epoch.
     log.initialize(&a, 3, Some(7)).unwrap();
-    assert_eq!(log.summary(&a), (Some(7), None));
+    assert_eq!(log.summary(&a), (Some(7), Some(0)));
 }
 
 #[test]
@@ -584,7 +584,7 @@ fn a_reset_drops_what_was_staged_and_its_marker_finds_nothing() {
     assert!(!log.shard.has_pending("a"));
     assert!(log.shard.pending_producers().is_empty());
     assert_eq!(log.end(producer(1, 1), 2, Commit), Resolution::default());
-    assert_eq!((log.batches(&a), log.summary(&a)), (Vec::new(), (Some(0), None)));
+    assert_eq!((log.batches(&a), log.summary(&a)), (Vec::new(), (Some(0), Some(0))));
 }
 
 #[test]

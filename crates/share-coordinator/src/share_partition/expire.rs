@@ -46,6 +46,9 @@ impl SharePartition {
         }
         if has_expired {
             change.moved_start = self.settle(search_from);
+            if !batches.is_empty() {
+                self.told_start = self.start;
+            }
         }
         change
     }

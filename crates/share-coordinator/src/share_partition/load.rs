@@ -37,6 +37,7 @@ impl SharePartition {
             state_epoch: stored.state_epoch,
             leader_epoch,
             start,
+            told_start: start,
             next: start,
             floor: start,
             log_start_moved: false,
@@ -56,7 +57,7 @@ impl SharePartition {
             }
             partition.load_batch(batch)?;
         }
-        partition.settle(start);
+        partition.settle_and_tell(start);
         Ok(partition)
     }
 

@@ -38,7 +38,7 @@ impl SharePartition {
             }
         });
         self.final_count = final_count;
-        self.settle(log_start);
+        self.settle_and_tell(log_start);
         Change { freed_records: false, moved_start: true, archiving: false }
     }
 

@@ -104,8 +104,8 @@ impl SharePartition {
     pub(super) fn begin_plan(&self, plan: &mut StatePlan) {
         plan.clear();
         plan.version = Some(self.version);
-        plan.start = self.start;
-        plan.final_count = self.final_count;
+        plan.start = self.told_start;
+        plan.final_count = self.final_count + self.start - self.told_start;
         if !self.transitions.is_empty() {
             plan.final_count += self.final_count_in_transition();
         }
@@ -163,7 +163,7 @@ impl SharePartition {
                 self.set_state(batch, in_transition, &mut hint, &mut search_from, &mut change);
             }
         }
-        change.moved_start = self.settle(search_from);
+        change.moved_start = self.settle_and_tell(search_from);
         change
     }
 

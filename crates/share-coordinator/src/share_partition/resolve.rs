@@ -44,7 +44,7 @@ impl SharePartition {
             }
             self.resolve_runs(now, config, outcome, (first, last), false, &mut search_from, &mut change);
         }
-        change.moved_start = self.settle(search_from);
+        change.moved_start = self.settle_and_tell(search_from);
         change
     }
 

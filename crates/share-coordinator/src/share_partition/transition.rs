@@ -68,6 +68,9 @@ impl SharePartition {
             self.fail_batch(config, &batch, &mut search_from, &mut change, batches);
         }
         change.moved_start = self.settle(search_from);
+        if !batches.is_empty() {
+            self.told_start = self.start;
+        }
         change
     }
 

@@ -43,6 +43,8 @@ type Held = BTreeMap<i64, (RecordState, Option<Staged>)>;
 pub struct NaiveSharePartition {
     config: SharePartitionConfig,
     start: i64,
+    /// The start offset that the next write carries: what an acquisition archives does not show in it.
+    told_start: i64,
     next: i64,
     /// The lowest offset that may be tracked anew.
     floor: i64,
@@ -57,6 +59,7 @@ impl NaiveSharePartition {
         let mut model = Self {
             config,
             start,
+            told_start: start,
             next: start,
             floor: start,
             records: BTreeMap::new(),
@@ -74,6 +77,7 @@ impl NaiveSharePartition {
             }
         }
         model.advance();
+        model.told_start = model.start;
         model
     }
 
@@ -156,6 +160,9 @@ impl NaiveSharePartition {
             push_offset(stored, offset, state, count, None);
         }
         change.moved_start = self.advance();
+        if !stored.is_empty() {
+            self.told_start = self.start;
+        }
         change
     }
 
@@ -175,6 +182,7 @@ impl NaiveSharePartition {
         self.start = log_start;
         self.next = self.next.max(log_start);
         self.advance();
+        self.told_start = self.start;
         Change { moved_start: true, ..Change::default() }
     }
 
@@ -212,6 +220,7 @@ impl NaiveSharePartition {
             }
         }
         change.moved_start = self.advance();
+        self.told_start = self.start;
         change
     }
 
@@ -227,6 +236,9 @@ impl NaiveSharePartition {
             }
         }
         change.moved_start = self.advance();
+        if !stored.is_empty() {
+            self.told_start = self.start;
+        }
         change
     }
 
@@ -259,6 +271,7 @@ impl NaiveSharePartition {
             }
         }
         change.moved_start = self.advance();
+        self.told_start = self.start;
         change
     }
 }

@@ -102,6 +102,6 @@ impl NaiveSharePartition {
     pub(super) fn stored_final_count(&self, changes: &Held) -> i64 {
         let held = self.held.values().flatten().chain(changes);
         let becoming = held.filter(|&(&offset, (state, _))| self.start <= offset && state.is_final());
-        self.final_count() + becoming.count() as i64
+        self.final_count() + (self.start - self.told_start) + becoming.count() as i64
     }
 }

@@ -207,7 +207,7 @@ impl Pair {
             return;
         };
         assert_eq!(self.plan.batches(), self.model.stored(&expected.changes), "stored batches");
-        assert_eq!(self.plan.start_offset().get(), self.model.start, "stored start");
+        assert_eq!(self.plan.start_offset().get(), self.model.told_start, "stored start");
         let final_count = self.model.stored_final_count(&expected.changes);
         assert_eq!(self.plan.delivery_complete_count(), final_count, "stored count");
         let config = self.model.config;
