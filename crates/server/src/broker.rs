@@ -64,13 +64,14 @@ use cluster::Cluster;
 use crossing::Crossing;
 pub use frame::Frame;
 pub use input::{
-    ConnectionId, Deadlines, FlushNumber, Input, ListenerId, Now, Origin, Output, Principal, Request,
+    ConnectionId, Deadlines, FlushNumber, Input, ListenerId, Now, Origin, Output, Principal, RefusedBatch,
+    Request,
 };
 use node::Node;
 use parked::{Parked, Wait, Wake};
 use random::Random;
 
-/// How long after the start retention begins, in milliseconds.
+/// How long after the start retention begins at the latest, in milliseconds.
 const RETENTION_DELAY_MS: i64 = 30_000;
 
 /// A cluster in one process, as a state machine. A clone goes on by itself.
@@ -110,6 +111,7 @@ impl Broker {
         let nodes: Vec<NodeId> = config.nodes.iter().map(|node| node.id).collect();
         let settings = config.settings();
         let new_topics = config.topics.clone();
+        let first_retention_ms = RETENTION_DELAY_MS.min(settings.log_retention_check_interval_ms);
         let cluster = Cluster::new(
             random.uuid().to_string(),
             nodes.clone(),
@@ -130,7 +132,7 @@ impl Broker {
             outputs: VecDeque::new(),
             durable: 0,
             // As in Kafka, nothing is deleted in the first moments.
-            next_retention: now.clock.plus_ms(RETENTION_DELAY_MS),
+            next_retention: now.clock.plus_ms(first_retention_ms),
             next_prune: now.clock,
         };
         for topic in new_topics {
