@@ -10,7 +10,7 @@ use bytes::{Bytes, BytesMut};
 use sharemark_protocol::{ErrorCode, LeaderEpoch, Offset, Producer, Timestamp};
 
 pub use build::{BatchBuilder, HeaderPair, end_transaction_marker};
-pub use check::{CheckLimits, CheckedBatch, check_produced};
+pub use check::{CheckLimits, CheckedBatch, check_produced, transactional_producer};
 pub use compression::Compression;
 pub use records::{Header, Headers, MarkerRecord, Record, RecordIter, Records};
 
@@ -131,6 +131,12 @@ impl<'a> BatchView<'a> {
         i64::from_be_bytes(field(self.header, AT_PRODUCER_ID))
     }
 
+    /// Returns who wrote the batch, if the producer is idempotent or transactional.
+    pub(crate) fn producer(&self) -> Option<Producer> {
+        let epoch = i16::from_be_bytes(field(self.header, AT_PRODUCER_EPOCH));
+        Producer::from_wire(self.raw_producer_id(), epoch)
+    }
+
     /// Returns the record count as on the wire.
     pub(crate) fn raw_record_count(&self) -> i32 {
         i32::from_be_bytes(field(self.header, AT_RECORD_COUNT))
@@ -177,10 +183,7 @@ impl<'a> BatchView<'a> {
             last_offset: base_offset.plus(i64::from(delta)),
             leader_epoch: (0 <= leader_epoch).then(|| LeaderEpoch::new(leader_epoch)),
             max_timestamp: self.max_timestamp(),
-            producer: Producer::from_wire(
-                self.raw_producer_id(),
-                i16::from_be_bytes(field(self.header, AT_PRODUCER_EPOCH)),
-            ),
+            producer: self.producer(),
             base_sequence: (0 <= base_sequence).then_some(base_sequence),
             record_count: u32::try_from(self.raw_record_count()).map_err(|_| ErrorCode::InvalidRecord)?,
             size: u32::try_from(self.bytes.len()).map_err(|_| ErrorCode::InvalidRecord)?,

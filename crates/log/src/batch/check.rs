@@ -1,9 +1,9 @@
 //! What must be true of the bytes that a client produces, judged without any state, on any thread.
 
 use bytes::{Bytes, BytesMut};
-use sharemark_protocol::{ErrorCode, Timestamp};
+use sharemark_protocol::{ErrorCode, Producer, Timestamp};
 
-use super::{AT_MAGIC, BatchHeader, BatchView, Compression, LENGTH_PREFIX, RecordIter};
+use super::{AT_MAGIC, BatchHeader, BatchView, Compression, LENGTH_PREFIX, RecordIter, TRANSACTIONAL_BIT};
 
 /// What bounds the work of a check.
 #[derive(Clone, Copy, Debug)]
@@ -111,6 +111,12 @@ pub fn check_produced(records: &Bytes, limits: &CheckLimits) -> Result<CheckedBa
         max_timestamp_delta: walked.max_timestamp_delta,
         has_null_key: walked.has_null_key,
     })
+}
+
+/// Returns the producer that `records` name, if they are one transactional batch, whatever else is wrong with it.
+pub fn transactional_producer(records: &Bytes, limits: &CheckLimits) -> Option<Producer> {
+    let view = BatchView::new(single_batch(records, limits).ok()?).ok()?;
+    if view.attributes() & TRANSACTIONAL_BIT == 0 { None } else { view.producer() }
 }
 
 /// Returns the only batch of `records`.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use sharemark_log::batch::CheckedBatch;
 use sharemark_protocol::messages::{RequestMessage, ResponseMessage};
-use sharemark_protocol::{ErrorCode, NodeId, StrBytes, Timestamp};
+use sharemark_protocol::{ErrorCode, NodeId, Producer, StrBytes, Timestamp};
 
 /// The time of a step, on both clocks.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -71,7 +71,17 @@ pub struct Request {
     /// The decoded body.
     pub message: RequestMessage,
     /// For a Produce request: the outcome of checking each partition's records, in the request's order.
-    pub checked: Vec<Result<CheckedBatch, ErrorCode>>,
+    pub checked: Vec<Result<CheckedBatch, RefusedBatch>>,
+}
+
+/// Records of a Produce request that will not be appended.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct RefusedBatch {
+    /// Why.
+    pub error: ErrorCode,
+    /// The producer if they are one transactional batch all the same: its partition joins the transaction before
+    /// anybody looks closer (KIP-890).
+    pub transaction: Option<Producer>,
 }
 
 /// Something that happened outside.

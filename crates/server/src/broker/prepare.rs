@@ -1,11 +1,11 @@
 //! What can be found out about a request without any state, on the thread of its connection.
 
-use sharemark_log::batch::{CheckLimits, CheckedBatch, check_produced};
+use sharemark_log::batch::{CheckLimits, CheckedBatch, check_produced, transactional_producer};
 use sharemark_protocol::ErrorCode;
 use sharemark_protocol::messages::RequestMessage;
 use sharemark_protocol::messages::produce_request::ProduceRequest;
 
-use super::input::{Origin, Request};
+use super::input::{Origin, RefusedBatch, Request};
 
 /// The first version of Produce that knows Zstandard.
 const FIRST_VERSION_WITH_ZSTD: i16 = 7;
@@ -24,12 +24,18 @@ impl Request {
     }
 }
 
-fn check(produce: &ProduceRequest, limits: &CheckLimits) -> Vec<Result<CheckedBatch, ErrorCode>> {
+fn check(produce: &ProduceRequest, limits: &CheckLimits) -> Vec<Result<CheckedBatch, RefusedBatch>> {
     let partitions = produce.topic_data.iter().flat_map(|topic| &topic.partition_data);
     partitions
         .map(|data| match &data.records {
-            Some(records) => check_produced(&records.to_bytes(), limits),
-            None => Err(ErrorCode::InvalidRecord),
+            Some(records) => {
+                let records = records.to_bytes();
+                check_produced(&records, limits).map_err(|error| {
+                    let transaction = transactional_producer(&records, limits);
+                    RefusedBatch { error, transaction }
+                })
+            }
+            None => Err(RefusedBatch { error: ErrorCode::InvalidRecord, transaction: None }),
         })
         .collect()
 }

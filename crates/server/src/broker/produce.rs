@@ -21,7 +21,7 @@ use super::Broker;
 use super::authorize::{Operation, Resource, authorize};
 use super::cluster::Topic;
 use super::crossing::{Call, Crossing};
-use super::input::{Now, Origin, Output};
+use super::input::{Now, Origin, Output, RefusedBatch};
 use super::operations::{Operation as Waiting, OperationId};
 use super::transactions::{AddToTransaction, Added};
 
@@ -37,6 +37,9 @@ pub(super) struct ProducePart {
     at: Option<TopicIdPartition>,
     /// Where its batch goes, or why it goes nowhere.
     target: Result<(TopicIdPartition, CheckedBatch), ErrorCode>,
+    /// The partition and the producer if its batch is one of a transaction. Also a batch that is wrong takes its
+    /// partition into the transaction (KIP-890).
+    transaction: Option<(TopicIdPartition, Producer)>,
 }
 
 /// A Produce request on its way.
@@ -54,7 +57,7 @@ impl Broker {
         now: Now,
         origin: Origin,
         request: ProduceRequest,
-        checked: Vec<Result<CheckedBatch, ErrorCode>>,
+        checked: Vec<Result<CheckedBatch, RefusedBatch>>,
     ) {
         let refusal = self.decide_produce(&origin, &request, &checked).err();
         let mut checked = checked.into_iter();
@@ -67,16 +70,20 @@ impl Broker {
         for (topic_index, topic) in request.topic_data.iter().enumerate() {
             let mut partition_responses = Vec::with_capacity(topic.partition_data.len());
             for (index, data) in topic.partition_data.iter().enumerate() {
-                let batch = checked.next().unwrap_or(Err(ErrorCode::CorruptMessage));
-                let target = match refusal {
+                let nothing = RefusedBatch { error: ErrorCode::CorruptMessage, transaction: None };
+                let batch = checked.next().unwrap_or(Err(nothing));
+                let producer = producer_in_transaction(&batch);
+                let place = match refusal {
                     Some(error) => Err(error),
-                    None => self.decide_produce_part(&operation.origin, topic, data.index, batch),
+                    None => self.decide_produce_place(&operation.origin, topic, data.index),
                 };
+                let transaction = place.ok().zip(producer);
+                let target = place.and_then(|at| Ok((at, batch.map_err(|refused| refused.error)?)));
                 let at = self
                     .produce_topic(&operation.origin, topic)
                     .ok()
                     .map(|found| TopicIdPartition { topic_id: found.id, partition: data.index });
-                operation.parts.push(ProducePart { slot: (topic_index, index), at, target });
+                operation.parts.push(ProducePart { slot: (topic_index, index), at, target, transaction });
                 partition_responses.push(PartitionProduceResponse {
                     index: data.index,
                     ..PartitionProduceResponse::default()
@@ -133,16 +140,17 @@ impl Broker {
     /// Refuses every partition of a request whose transactional batches are of more than one producer, as Kafka
     /// does: one transactional id has one. Returns whether they are.
     fn refuse_several_producers(operation: &mut ProduceOperation) -> bool {
-        let batches = operation.parts.iter().filter_map(|part| part.target.as_ref().ok());
-        let producers: BTreeSet<Producer> = batches
-            .map(|(_, batch)| batch.header())
-            .filter(|header| header.transactional)
-            .filter_map(|header| header.producer)
+        let producers: BTreeSet<Producer> = operation
+            .parts
+            .iter()
+            .filter_map(|part| part.transaction)
+            .map(|(_, producer)| producer)
             .collect();
         if producers.len() <= 1 {
             return false;
         }
-        for part in operation.parts.iter_mut().filter(|part| part.target.is_ok()) {
+        let judged = |part: &&mut ProducePart| part.target.is_ok() || part.transaction.is_some();
+        for part in operation.parts.iter_mut().filter(judged) {
             part.target = Err(ErrorCode::InvalidProducerIdMapping);
         }
         true
@@ -168,9 +176,12 @@ impl Broker {
         &self,
         origin: &Origin,
         request: &ProduceRequest,
-        checked: &[Result<CheckedBatch, ErrorCode>],
+        checked: &[Result<CheckedBatch, RefusedBatch>],
     ) -> Result<(), ErrorCode> {
-        let transactional = checked.iter().flatten().any(|batch| batch.header().transactional);
+        let transactional = checked.iter().any(|batch| match batch {
+            Ok(batch) => batch.header().transactional,
+            Err(refused) => refused.transaction.is_some(),
+        });
         if transactional {
             let Some(id) = request.transactional_id.as_deref() else {
                 return Err(ErrorCode::TransactionalIdAuthorizationFailed);
@@ -185,13 +196,13 @@ impl Broker {
         Ok(())
     }
 
-    fn decide_produce_part(
+    /// Finds the partition that records are for, if they may be written to it, here.
+    fn decide_produce_place(
         &self,
         origin: &Origin,
         data: &TopicProduceData,
         index: i32,
-        batch: Result<CheckedBatch, ErrorCode>,
-    ) -> Result<(TopicIdPartition, CheckedBatch), ErrorCode> {
+    ) -> Result<TopicIdPartition, ErrorCode> {
         let topic = self.produce_topic(origin, data)?;
         let at = TopicIdPartition { topic_id: topic.id, partition: index };
         let partition = self.cluster.partition(at).ok_or(ErrorCode::UnknownTopicOrPartition)?;
@@ -202,7 +213,7 @@ impl Broker {
         if partition.leader != origin.node {
             return Err(ErrorCode::NotLeaderOrFollower);
         }
-        Ok((at, batch?))
+        Ok(at)
     }
 
     fn produce_topic(&self, origin: &Origin, data: &TopicProduceData) -> Result<&Topic, ErrorCode> {
@@ -225,18 +236,13 @@ impl Broker {
     /// with their producer.
     pub(super) fn unverified(&self, operation: &ProduceOperation) -> BTreeMap<TopicIdPartition, Producer> {
         let mut unverified = BTreeMap::new();
-        for (at, batch) in operation.parts.iter().filter_map(|part| part.target.as_ref().ok()) {
-            let header = batch.header();
-            if !header.transactional {
-                continue;
-            }
-            let Some(producer) = header.producer else { continue };
+        for (at, producer) in operation.parts.iter().filter_map(|part| part.transaction) {
             let open = self
                 .cluster
-                .partition(*at)
+                .partition(at)
                 .is_some_and(|partition| partition.log.has_open_transaction(producer));
             if !open {
-                unverified.insert(*at, producer);
+                unverified.insert(at, producer);
             }
         }
         unverified
@@ -248,12 +254,9 @@ impl Broker {
         refused: &BTreeMap<TopicIdPartition, ErrorCode>,
     ) {
         for part in &mut operation.parts {
-            let error = match &part.target {
-                Ok((at, _)) => refused.get(at).copied(),
-                Err(_) => None,
-            };
+            let error = part.transaction.and_then(|(at, _)| refused.get(&at));
             if let Some(error) = error {
-                part.target = Err(error);
+                part.target = Err(*error);
             }
         }
     }
@@ -306,6 +309,14 @@ impl Broker {
         } else {
             self.output(Output::NoAnswer { connection: origin.connection });
         }
+    }
+}
+
+/// Returns the producer of a batch that is part of a transaction, right or wrong.
+fn producer_in_transaction(batch: &Result<CheckedBatch, RefusedBatch>) -> Option<Producer> {
+    match batch {
+        Ok(batch) => batch.header().producer.filter(|_| batch.header().transactional),
+        Err(refused) => refused.transaction,
     }
 }
 

@@ -1,0 +1,21 @@
+//! Faults that people met in other brokers and clients, each as a small case over the wire; `docs/cases.md` says
+//! which case is shown where.
+//!
+//! What Kafka has is asked of a real Kafka as well, so that each expectation is Kafka's own: of the one at
+//! `KAFKA_BOOTSTRAP`, else of one that is started for all cases together.
+
+#[path = "cases/brokers.rs"]
+mod brokers;
+
+#[path = "cases/batches.rs"]
+mod batches;
+#[path = "cases/compat.rs"]
+mod compat;
+#[path = "cases/embedded.rs"]
+mod embedded;
+#[path = "cases/robustness.rs"]
+mod robustness;
+#[path = "cases/sweep.rs"]
+mod sweep;
+#[path = "cases/topics.rs"]
+mod topics;
