@@ -28,7 +28,11 @@ const STEPS: &[Step] = &[
         command: &["cargo", "deny", "--log-level", "error", "check", "bans", "licenses", "sources"],
     },
     Step { name: "generated pages", needs: None, command: &["cargo", "xtask", "docs", "--check"] },
-    Step { name: "generated messages", needs: Some(MAVEN), command: &["cargo", "xtask", "codegen", "--check"] },
+    Step {
+        name: "generated messages",
+        needs: Some(MAVEN),
+        command: &["cargo", "xtask", "codegen", "--check"],
+    },
     Step {
         name: "core without a shell",
         needs: None,
@@ -104,7 +108,16 @@ fn workspace() -> PathBuf {
 /// The deterministic core must build without threads and sockets.
 fn check_core_dependencies() -> Result<(), Failure> {
     let output = Command::new("cargo")
-        .args(["tree", "--package", "sharemark", "--no-default-features", "--edges", "normal", "--prefix", "none"])
+        .args([
+            "tree",
+            "--package",
+            "sharemark",
+            "--no-default-features",
+            "--edges",
+            "normal",
+            "--prefix",
+            "none",
+        ])
         .output()
         .map_err(|error| format!("cargo tree: {error}"))?;
     let tree = String::from_utf8_lossy(&output.stdout);
@@ -118,6 +131,7 @@ fn check_core_dependencies() -> Result<(), Failure> {
 }
 
 fn succeeds(command: &[&str]) -> bool {
-    let status = Command::new(command[0]).args(&command[1..]).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    let status =
+        Command::new(command[0]).args(&command[1..]).stdout(Stdio::null()).stderr(Stdio::null()).status();
     status.is_ok_and(|status| status.success())
 }
