@@ -1,5 +1,7 @@
 //! The codec against messages that Kafka wrote, against a second implementation, and against hostile bytes.
 
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests")]
+
 #[path = "codec/vectors.rs"]
 mod vectors;
 

@@ -8,7 +8,7 @@
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-use sharemark_testkit::process::{Sharemark, workspace};
+use sharemark_testkit::process::{Sharemark, skip, workspace};
 
 /// Runs a tool with `input` on its standard input, and returns what it printed.
 fn tool(class: &str, arguments: &[&str], input: &str) -> String {
@@ -39,7 +39,7 @@ fn has(tool: &str) -> bool {
 fn console_tools() {
     if !has("java") || !has("mvn") {
         assert!(std::env::var_os("CI").is_none(), "a JDK and Maven are needed for the console tools");
-        let _ = writeln!(std::io::stderr(), "skipped: console tools: there is no JDK or no Maven here");
+        skip("console tools: there is no JDK or no Maven here");
         return;
     }
     let server = Sharemark::start_on_free_port(&[]).unwrap();
@@ -94,39 +94,33 @@ fn console_tools() {
     );
     assert!(offsets.contains("START-OFFSET") && offsets.contains("greetings"), "{offsets}");
 
-    let read: usize = (0..2)
-        .map(|partition| {
-            // Each record is in one of the two; a partition without any is read until the time is up.
-            let described = run(
-                "org.apache.kafka.tools.GetOffsetShell",
-                &["--topic-partitions", &format!("greetings:{partition}")],
-                "",
-            );
-            let count: usize = described.trim().rsplit(':').next().unwrap().parse().unwrap();
-            if count == 0 {
-                return 0;
-            }
-            let read = run(
-                "org.apache.kafka.tools.consumer.ConsoleConsumer",
-                &[
-                    "--topic",
-                    "greetings",
-                    "--partition",
-                    &partition.to_string(),
-                    "--offset",
-                    "earliest",
-                    "--max-messages",
-                    &count.to_string(),
-                    "--timeout-ms",
-                    "60000",
-                ],
-                "",
-            );
-            read.lines().count()
-        })
-        .sum();
+    let read: usize = (0..2).map(|partition| read_back(&run, partition)).sum();
     assert_eq!(read, 3);
 
     let features = run("org.apache.kafka.tools.FeatureCommand", &["describe"], "");
     assert!(features.contains("Feature: share.version"), "{features}");
+}
+
+/// Reads one partition to its end, and returns how many records it held.
+fn read_back(run: &dyn Fn(&str, &[&str], &str) -> String, partition: i32) -> usize {
+    let at = format!("greetings:{partition}");
+    let ends = run("org.apache.kafka.tools.GetOffsetShell", &["--topic-partitions", &at], "");
+    let count = ends.trim().rsplit(':').next().unwrap();
+    if count == "0" {
+        return 0; // A consumer would wait there until its time is up.
+    }
+    let partition = partition.to_string();
+    let arguments = [
+        "--topic",
+        "greetings",
+        "--partition",
+        &partition,
+        "--offset",
+        "earliest",
+        "--max-messages",
+        count,
+        "--timeout-ms",
+        "60000",
+    ];
+    run("org.apache.kafka.tools.consumer.ConsoleConsumer", &arguments, "").lines().count()
 }

@@ -7,7 +7,7 @@
 
 use std::process::Command;
 
-use sharemark_testkit::process::{Sharemark, workspace};
+use sharemark_testkit::process::{Sharemark, skip, workspace};
 
 /// The keys that Kafka 4.4 does not know and that the default profile announces.
 const UNKNOWN_KEYS: &str = "32025,32093,95";
@@ -22,7 +22,7 @@ fn suite(name: &str, tools: &[(&str, &str)], cases_min: usize) {
     for (tool, version_option) in tools {
         if !has(tool, version_option) {
             assert!(std::env::var_os("CI").is_none(), "{tool} is needed for the {name} suite");
-            println!("skipped: {name}: there is no {tool} here");
+            skip(&format!("{name}: there is no {tool} here"));
             return;
         }
     }

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use sharemark::config::{BrokerConfig, Profile};
-use sharemark_testkit::process::{KafkaPeer, Sharemark, workspace};
+use sharemark_testkit::process::{KafkaPeer, Sharemark, skip, workspace};
 use sharemark_testkit::transcript::{
     CoreTarget, Kind, Names, Origin, Script, Session, Target, TcpTarget, difference, find_coordinators,
     is_sharemark_only, run, warm_up,
@@ -120,7 +120,7 @@ fn kafka_answers_as_recorded() {
                 peer.bootstrap()
             }
             Err(error) if std::env::var_os("CI").is_none() => {
-                println!("skipped: there is no Kafka here: {error}");
+                skip(&format!("transcripts on Kafka: {error}"));
                 return;
             }
             Err(error) => panic!("no Kafka: {error}"),
@@ -192,7 +192,7 @@ fn the_server_answers_as_recorded() {
     let failures = several_at_once(&files(), |path| {
         let script = read(path);
         if let Some(missing) = script.not_built() {
-            println!("skipped on Sharemark: {}: not built: {missing}", name(path));
+            skip(&format!("transcript {} on Sharemark: not built: {missing}", name(path)));
             return None;
         }
         let own = !kafka_has_it(&script);

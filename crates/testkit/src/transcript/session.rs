@@ -244,7 +244,7 @@ impl<'a> Session<'a> {
     ///
     /// # Errors
     ///
-    /// [`CLOSED`] when the broker closes the connection, else why there is no answer.
+    /// `CLOSED` when the broker closes the connection, else why there is no answer.
     pub fn call_on<R: Request>(
         &mut self,
         link: &str,
