@@ -15,7 +15,11 @@ mod compat;
 mod embedded;
 #[path = "cases/robustness.rs"]
 mod robustness;
+#[path = "cases/share.rs"]
+mod share;
 #[path = "cases/sweep.rs"]
 mod sweep;
 #[path = "cases/topics.rs"]
 mod topics;
+#[path = "cases/transactions.rs"]
+mod transactions;

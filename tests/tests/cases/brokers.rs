@@ -104,12 +104,17 @@ impl Broker {
 
     /// Runs commands of transcripts, in which names are as [`Self::name`] makes them.
     pub(crate) fn run(&self, commands: &[&str]) -> String {
+        self.with_session(|run| commands.iter().map(|command| run(command)).collect())
+    }
+
+    /// Hands out what runs commands of transcripts, one after the other.
+    pub(crate) fn with_session<T>(&self, body: impl FnOnce(&mut dyn FnMut(&str) -> String) -> T) -> T {
         let mut target = TcpTarget::new(self.kind, self.address);
         let mut session = Session::new(&mut target, Names::new(self.suffix.clone(), now_ms()));
         for topic in self.topics.borrow().iter() {
             session.names.learn_topic(topic.id, &topic.name);
         }
-        commands.iter().map(|command| session.run(command).unwrap()).collect()
+        body(&mut |command| session.run(command).unwrap_or_else(|error| panic!("{command}: {error}")))
     }
 
     /// Creates a topic that can be used at once.

@@ -1,8 +1,8 @@
 //! Produce (0), versions 3-13 (announced from 0, as Kafka does).
 //!
 //! A partition that a transaction does not hold yet is first added to it at the transaction coordinator (version
-//! 12 and on with transaction.version 2, KIP-890) or checked there (before), a crossing; the rest of the request
-//! is appended when that is known, so that a request is applied in one go.
+//! 12 and on, KIP-890) or checked there (before), a crossing; the rest of the request is appended when that is
+//! known, so that a request is applied in one go.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,7 @@ use sharemark_protocol::messages::produce_response::{
     TopicProduceResponse,
 };
 use sharemark_protocol::{ErrorCode, NodeId, Producer, Timestamp, TopicIdPartition, TopicPartition};
-use sharemark_txn_coordinator::{SupportedOperation, TransactionVersion};
+use sharemark_txn_coordinator::SupportedOperation;
 
 use super::Broker;
 use super::authorize::{Operation, Resource, authorize};
@@ -102,7 +102,8 @@ impl Broker {
     /// Asks the transaction coordinator about partitions that their producer's transaction does not hold yet.
     fn verify_produce(&mut self, now: Now, transactional_id: &str, mut operation: ProduceOperation) {
         let supported = SupportedOperation::of_produce(operation.origin.api_version);
-        let adds = supported.adds_partition() && self.transaction_version() == TransactionVersion::V2;
+        // As in Kafka the version of the request decides, whatever level of transactions is finalized.
+        let adds = supported.adds_partition();
         let verifies = self.cluster.configs.broker().transaction_partition_verification_enable;
         if Self::refuse_several_producers(&mut operation) {
             self.finish_produce(now, operation);
