@@ -4,6 +4,8 @@
 //! What Kafka has is asked of a real Kafka as well, so that each expectation is Kafka's own: of the one at
 //! `KAFKA_BOOTSTRAP`, else of one that is started for all cases together.
 
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests")]
+
 #[path = "cases/brokers.rs"]
 mod brokers;
 
