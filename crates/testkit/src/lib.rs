@@ -1,6 +1,7 @@
 //! What the tests are made of: programs to start, a client of the wire, transcripts.
 
 pub mod client;
+pub mod fuzz;
 pub mod model;
 pub mod process;
 pub mod records;
