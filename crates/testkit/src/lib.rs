@@ -5,4 +5,5 @@ pub mod fuzz;
 pub mod model;
 pub mod process;
 pub mod records;
+pub mod sim;
 pub mod transcript;

@@ -145,9 +145,16 @@ impl TxnCoordinatorShard {
         self.markers.remove(transaction.recorded_at);
     }
 
-    /// Returns whether another shard holds the same durable state.
+    /// Returns whether another shard holds the same durable state. The epoch that a request may be repeated with is
+    /// none of it, as in Kafka.
     pub fn is_same_state(&self, other: &Self) -> bool {
-        self.transactions == other.transactions
+        let durable = |transaction: &Transaction| {
+            let value = TransactionValue { last_epoch: None, ..transaction.value.clone() };
+            Transaction { value, ..*transaction }
+        };
+        let theirs = |id: &Arc<str>| other.transactions.get(id).map(durable);
+        self.transactions.len() == other.transactions.len()
+            && self.transactions.iter().all(|(id, own)| theirs(id) == Some(durable(own)))
     }
 
     /// Checks what must hold between any two calls.

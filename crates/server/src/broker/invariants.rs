@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use sharemark_protocol::{NodeId, Offset, SharePartitionKey, Timestamp, TopicIdPartition};
 use sharemark_share_coordinator::{ReadState, RecordRun, RecordState, SharePartition, StateBatch};
+use sharemark_txn_coordinator::TxnCoordinatorShard;
 
 use super::Broker;
 use super::cluster::{CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE};
@@ -75,23 +76,25 @@ impl Broker {
     }
 
     fn check_group_replay(&self, _now: Now, at: TopicIdPartition, node: &Node) {
+        let replayed = self.replayed_group_shard(at);
         let live = node.groups.get(&at.partition);
-        let is_same = live.is_some_and(|live| live.is_same_state(&self.replayed_group_shard(at)));
-        assert!(is_same, "replay of {CONSUMER_OFFSETS} equals live");
+        let is_same = live.is_some_and(|live| live.is_same_state(&replayed));
+        assert!(is_same, "replay of {CONSUMER_OFFSETS} equals live: {replayed:?} {live:?}");
     }
 
     fn check_txn_replay(&self, now: Now, at: TopicIdPartition, node: &Node) {
         let live = node.transactions.get(&at.partition);
-        let is_same = live.is_some_and(|live| {
-            live.is_same_state(&self.replayed_txn_shard(now, at, live.coordinator_epoch()))
-        });
-        assert!(is_same, "replay of {TRANSACTION_STATE} equals live");
+        let epoch = live.map(TxnCoordinatorShard::coordinator_epoch).unwrap_or_default();
+        let replayed = self.replayed_txn_shard(now, at, epoch);
+        let is_same = live.is_some_and(|live| live.is_same_state(&replayed));
+        assert!(is_same, "replay of {TRANSACTION_STATE} equals live: {replayed:?} {live:?}");
     }
 
     fn check_share_replay(&self, _now: Now, at: TopicIdPartition, node: &Node) {
+        let replayed = self.replayed_share_shard(at);
         let live = node.share_states.get(&at.partition);
-        let is_same = live.is_some_and(|live| live.is_same_state(&self.replayed_share_shard(at)));
-        assert!(is_same, "replay of {SHARE_GROUP_STATE} equals live");
+        let is_same = live.is_some_and(|live| live.is_same_state(&replayed));
+        assert!(is_same, "replay of {SHARE_GROUP_STATE} equals live: {replayed:?} {live:?}");
     }
 
     /// Checks that what is stored of a share partition agrees with the copy of its leader.

@@ -1,0 +1,172 @@
+//! What clients do, one step after the other.
+
+mod groups;
+mod records;
+mod topics;
+mod transactions;
+
+use sharemark::config::BrokerConfig;
+use sharemark_protocol::NodeId;
+use sharemark_protocol::messages::ResponseMessage;
+
+use super::clients::{Member, Writer};
+use super::oracle::Oracle;
+use super::random::Random;
+use super::requests::{self, Place};
+use super::world::World;
+
+/// How long a lock lasts.
+pub(super) const LOCK_MS: i64 = 1_000;
+/// How long a transaction may stay open.
+pub(super) const TXN_TIMEOUT_MS: i32 = 5_000;
+/// How long a member is known after a heartbeat.
+pub(super) const SESSION_TIMEOUT_MS: i64 = 45_000;
+/// How often a record is delivered at most.
+pub(super) const DELIVERY_COUNT_LIMIT: i16 = 5;
+/// The topics that groups consume; the second one comes and goes.
+pub(super) const INPUTS: [&str; 2] = ["in", "gone"];
+/// The topic that transactions write to.
+pub(super) const OUTPUT: &str = "out";
+
+type Step = fn(&mut Run);
+
+/// All steps with how often they are taken, before the seed changes that.
+const STEPS: [(Step, usize); 15] = [
+    (Run::produce, 12),
+    (Run::fetch, 24),
+    (Run::acknowledge, 14),
+    (Run::renew, 2),
+    (Run::acknowledge_wrongly, 2),
+    (Run::close_session, 2),
+    (Run::heartbeat, 6),
+    (Run::leave, 1),
+    (Run::stage, 14),
+    (Run::produce_in_txn, 8),
+    (Run::end_txn, 10),
+    (Run::init_producer, 2),
+    (Run::advance, 16),
+    (Run::disconnect, 2),
+    (Run::replace_topic, 1),
+];
+
+/// One run: the world, its clients, and what they know together.
+pub(super) struct Run {
+    pub(super) random: Random,
+    pub(super) world: World,
+    pub(super) oracle: Oracle,
+    pub(super) members: Vec<Member>,
+    pub(super) writers: Vec<Writer>,
+    pub(super) inputs: Vec<Place>,
+    pub(super) outputs: Vec<Place>,
+    weights: Vec<usize>,
+    pub(super) value_count: usize,
+}
+
+impl Run {
+    pub(super) fn new(seed: u64) -> Self {
+        let mut random = Random::new(seed);
+        let brokers = if random.one_in(4) { 3 } else { 1 };
+        let state_partitions = if random.one_in(2) { "1" } else { "3" };
+        let updates_per_snapshot = (*random.pick(&[0, 3, 500])).to_string();
+        let config = BrokerConfig::builder()
+            .listen("127.0.0.1:9092")
+            .brokers(brokers)
+            .seed(seed)
+            .topic("in:2")
+            .topic("gone:1")
+            .topic("out:2")
+            .property("offsets.topic.num.partitions", state_partitions)
+            .property("transaction.state.log.num.partitions", state_partitions)
+            .property("share.coordinator.state.topic.num.partitions", state_partitions)
+            .property("share.coordinator.snapshot.update.records.per.snapshot", updates_per_snapshot)
+            .property("group.share.record.lock.duration.ms", LOCK_MS.to_string())
+            .property("group.share.delivery.count.limit", DELIVERY_COUNT_LIMIT.to_string())
+            .property("group.share.session.timeout.ms", SESSION_TIMEOUT_MS.to_string())
+            .property("group.share.partition.max.record.locks", "100")
+            .property("transaction.abort.timed.out.transaction.cleanup.interval.ms", "500")
+            .build(&mut Vec::new());
+        let config = config.unwrap_or_else(|error| panic!("the settings are right: {error}"));
+        let member = |group, name: &str| Member {
+            group,
+            name: name.to_owned(),
+            epoch: 0,
+            heard_at: sharemark_protocol::Timestamp::from_ms(0),
+            links: std::collections::BTreeMap::new(),
+        };
+        // Each seed leaves some steps out and takes others more often.
+        let weights = STEPS.iter().map(|(_, weight)| weight * [0, 1, 1, 1, 3][random.below(5)]).collect();
+        let mut run = Self {
+            world: World::new(config),
+            oracle: Oracle::default(),
+            members: vec![member("g", "A"), member("g", "B"), member("h", "C")],
+            writers: vec![Writer::new("x"), Writer::new("y")],
+            inputs: Vec::new(),
+            outputs: Vec::new(),
+            weights,
+            value_count: 0,
+            random,
+        };
+        run.look_up_topics();
+        for group in ["g", "h"] {
+            let answer = run.ask(1, requests::group_config(group, "share.auto.offset.reset", "earliest"));
+            let ResponseMessage::IncrementalAlterConfigs(answer) = answer else { panic!("{answer:?}") };
+            assert_eq!(answer.responses[0].error_code, 0);
+        }
+        for member in 0..run.members.len() {
+            run.heartbeat_of(member);
+        }
+        run
+    }
+
+    /// Takes one step.
+    pub(super) fn step(&mut self) {
+        let total: usize = self.weights.iter().sum();
+        let mut left = self.random.below(total.max(1));
+        for ((step, _), weight) in STEPS.iter().zip(self.weights.clone()) {
+            if left < weight {
+                step(self);
+                self.absorb();
+                return;
+            }
+            left -= weight;
+        }
+    }
+
+    /// Lets time go by: mostly little, now and then past locks, transactions or sessions.
+    fn advance(&mut self) {
+        let ms = match self.random.below(20) {
+            0..=11 => self.random.between(0, 20),
+            12..=15 => self.random.between(100, 600),
+            16..=18 => self.random.between(900, 1_200),
+            _ if self.random.one_in(4) => self.random.between(44_000, 50_000),
+            _ => self.random.between(4_000, 6_000),
+        };
+        self.pass(ms);
+    }
+
+    pub(super) fn pass(&mut self, ms: i64) {
+        self.world.advance(ms);
+        self.oracle.pass(self.world.now, i64::from(TXN_TIMEOUT_MS));
+    }
+
+    pub(super) fn any_node(&mut self) -> NodeId {
+        *self.random.pick(self.world.nodes())
+    }
+
+    /// Asks any node.
+    pub(super) fn ask(
+        &mut self,
+        api_version: i16,
+        message: sharemark_protocol::messages::RequestMessage,
+    ) -> ResponseMessage {
+        let node = self.any_node();
+        self.world.ask(node, api_version, message)
+    }
+
+    pub(super) fn coordinator(&mut self, key_type: i8, key: &str) -> NodeId {
+        let answer = self.ask(4, requests::find_coordinator(key_type, key));
+        let ResponseMessage::FindCoordinator(answer) = answer else { panic!("{answer:?}") };
+        assert_eq!(answer.coordinators[0].error_code, 0);
+        NodeId::new(answer.coordinators[0].node_id)
+    }
+}

@@ -1,0 +1,74 @@
+//! Topics: what is where, a topic that comes and goes, records that are produced.
+
+use sharemark_protocol::NodeId;
+use sharemark_protocol::messages::ResponseMessage;
+
+use super::super::requests::{self, Place};
+use super::{INPUTS, OUTPUT, Run};
+
+impl Run {
+    pub(super) fn look_up_topics(&mut self) {
+        let answer = self.ask(12, requests::metadata());
+        let ResponseMessage::Metadata(answer) = answer else { panic!("{answer:?}") };
+        self.inputs.clear();
+        self.outputs.clear();
+        for topic in &answer.topics {
+            let name = topic.name.as_deref().unwrap_or_default();
+            let places = topic.partitions.iter().map(|partition| Place {
+                topic_id: topic.topic_id,
+                partition: partition.partition_index,
+                leader: NodeId::new(partition.leader_id),
+            });
+            if INPUTS.contains(&name) {
+                self.inputs.extend(places);
+            } else if name == OUTPUT {
+                self.outputs.extend(places);
+            }
+        }
+    }
+
+    pub(super) fn is_alive(&self, topic_id: sharemark_protocol::TopicId) -> bool {
+        self.inputs.iter().any(|place| place.topic_id == topic_id)
+    }
+
+    /// Deletes the topic that comes and goes, and creates it anew, at once or later.
+    pub(super) fn replace_topic(&mut self) {
+        let known: Vec<_> = self.inputs.iter().map(|place| place.topic_id).collect();
+        let answer = self.ask(6, requests::delete_topic(INPUTS[1]));
+        let ResponseMessage::DeleteTopics(answer) = answer else { panic!("{answer:?}") };
+        let was_there = answer.responses[0].error_code == 0;
+        self.look_up_topics();
+        for topic_id in known {
+            if !self.is_alive(topic_id) {
+                self.oracle.forget(topic_id);
+            }
+        }
+        if !was_there || self.random.one_in(2) {
+            self.absorb();
+            let answer = self.ask(7, requests::create_topic(INPUTS[1], 1));
+            let ResponseMessage::CreateTopics(answer) = answer else { panic!("{answer:?}") };
+            assert_eq!(answer.topics[0].error_code, 0);
+            self.look_up_topics();
+        }
+    }
+
+    pub(super) fn values(&mut self, kind: &str) -> Vec<String> {
+        let count = self.random.between(1, 4);
+        let first = self.value_count;
+        self.value_count += 4;
+        (first..).map(|number| format!("{kind}-{number}")).take(usize::try_from(count).unwrap_or(1)).collect()
+    }
+
+    /// Produces records outside transactions.
+    pub(super) fn produce(&mut self) {
+        let place = *self.random.pick(&self.inputs);
+        let values = self.values("in");
+        let request = requests::produce(place, &values, self.world.now.ms(), None);
+        let answer = self.world.ask(place.leader, 13, request);
+        let ResponseMessage::Produce(answer) = answer else { panic!("{answer:?}") };
+        let partition = &answer.responses[0].partition_responses[0];
+        assert_eq!(partition.error_code, 0);
+        let offsets = (partition.base_offset..).take(values.len());
+        self.oracle.produced.extend(offsets.map(|offset| (place.topic_id, place.partition, offset)));
+    }
+}
