@@ -15,6 +15,8 @@ mod batches;
 mod compat;
 #[path = "cases/embedded.rs"]
 mod embedded;
+#[path = "cases/page.rs"]
+mod page;
 #[path = "cases/robustness.rs"]
 mod robustness;
 #[path = "cases/share.rs"]

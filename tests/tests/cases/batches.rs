@@ -8,6 +8,7 @@ use sharemark_testkit::records::{Batch, Record, decode_batches};
 
 use m::fetch_request::FetchRequest;
 use m::init_producer_id_request::InitProducerIdRequest;
+use m::list_offsets_request::{ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic};
 
 use crate::brokers::{Broker, Topic, fetch_request, now_ms, on_both};
 
@@ -137,6 +138,38 @@ fn b146_null_and_empty_stay_apart() {
         }
         let shared = broker.run(&["share-fetch member=A epoch=0 t-0"]);
         assert!(shared.starts_with("t-0 NONE acquired 0-44x1"), "{shared}");
+    });
+}
+
+/// B154: offsets are found by the times of single records, also of compressed ones: the first at or after a time.
+#[test]
+fn b154_offsets_by_time_within_compressed_batches() {
+    on_both(|broker| {
+        let topic = broker.topic("t", 1);
+        let start = now_ms() - 60_000;
+        for codec in [Compression::Gzip, Compression::Lz4] {
+            let mut builder = BatchBuilder::new().compression(codec);
+            for after in [1, 5, 3, 5] {
+                builder.push(Timestamp::from_ms(start + after), None, Some(b"v"), &[]);
+            }
+            assert_eq!(broker.produce(&topic, 0, builder.build().freeze()).error_code, 0);
+        }
+        let find = |timestamp| {
+            let asked = ListOffsetsPartition { partition_index: 0, current_leader_epoch: -1, timestamp };
+            let request = ListOffsetsRequest {
+                replica_id: -1,
+                topics: vec![ListOffsetsTopic { name: topic.name.as_str().into(), partitions: vec![asked] }],
+                ..ListOffsetsRequest::default()
+            };
+            let answer = broker.connect().call(&request, 10).unwrap();
+            (answer.topics[0].partitions[0].offset, answer.topics[0].partitions[0].timestamp)
+        };
+        assert_eq!(find(-3), (1, start + 5), "the first of the youngest");
+        assert_eq!(find(start), (0, start + 1));
+        assert_eq!(find(start + 1), (0, start + 1), "at the time itself");
+        assert_eq!(find(start + 2), (1, start + 5));
+        assert_eq!(find(start + 5), (1, start + 5), "the first of equals");
+        assert_eq!(find(start + 6), (-1, -1), "nothing is so young");
     });
 }
 

@@ -154,6 +154,15 @@ fn b126_names_of_clients_are_checked() {
     });
 }
 
+/// B142: client metrics (KIP-714) are not offered, so that no client asks in a loop what to push.
+#[test]
+fn b142_client_metrics_are_not_offered() {
+    on_both(|broker| {
+        let connection = broker.connect();
+        assert_eq!((connection.announced(71), connection.announced(72)), (None, None));
+    });
+}
+
 /// B135: no answer is throttled, however fast a client asks.
 #[test]
 fn b135_nothing_is_throttled() {
