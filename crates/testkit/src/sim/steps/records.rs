@@ -224,8 +224,10 @@ impl Run {
     /// Returns whether a record is still to be done with, and not by this member now. What is done with may lie below
     /// the start offset, where an acknowledgement changes nothing and is not refused.
     pub(super) fn is_not_held(&self, seen: &Seen, member: usize) -> bool {
+        let is_given_up = DELIVERY_COUNT_LIMIT <= self.oracle.delivery_count(seen);
         match self.oracle.fate(seen) {
-            Fate::Free => self.oracle.delivery_count(seen) < DELIVERY_COUNT_LIMIT,
+            Fate::Free => !is_given_up,
+            Fate::Held { until, .. } if until <= self.world.now => !is_given_up,
             Fate::Held { member: holder, .. } => holder != member,
             Fate::Staged { .. } | Fate::Accepted | Fate::Rejected => false,
         }
