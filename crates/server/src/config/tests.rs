@@ -396,3 +396,25 @@ fn passwords_are_never_described() {
         configs.describe(node, &ConfigResource::Topic(name), None).iter().all(|config| !config.read_only)
     );
 }
+
+#[test]
+fn clients_cannot_fill_the_memory_with_properties() {
+    let mut configs = kafka();
+    let text = "There are too many groups with properties of their own.".to_owned();
+    let full = Err((ErrorCode::PolicyViolation, text));
+    for number in 0..10_000 {
+        let name = format!("g{number}");
+        alter(&mut configs, &group(&name), set("share.auto.offset.reset", "earliest")).unwrap();
+    }
+    assert_eq!(alter(&mut configs, &group("new"), set("share.auto.offset.reset", "earliest")), full);
+    alter(&mut configs, &group("g7"), set("share.record.lock.duration.ms", "20000")).unwrap();
+    alter(&mut configs, &group("g8"), ("share.auto.offset.reset".to_owned(), AlterOperation::Delete))
+        .unwrap();
+    alter(&mut configs, &group("new"), set("share.auto.offset.reset", "earliest")).unwrap();
+
+    let all = ConfigResource::Broker(None);
+    let more = || (0..1_000).map(|number| set(&format!("of.a.plugin.{number}"), "1")).collect::<Vec<_>>();
+    let refused = configs.decide_alter(&all, &more()).map_err(|error| error.code());
+    assert_eq!(refused, Err(ErrorCode::PolicyViolation), "with the one that is set from the start");
+    assert!(configs.decide_alter(&all, &more()[1..]).is_ok());
+}

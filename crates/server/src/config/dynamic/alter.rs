@@ -13,6 +13,12 @@ use crate::config::value::{ConfigError, ConfigValue, split_list};
 /// The longest value that may be set, in bytes.
 const VALUE_BYTES_MAX: usize = 32_767;
 
+/// How many groups may have properties of their own, whether they exist or not. Kafka sets no limit.
+const GROUP_COUNT_MAX: usize = 10_000;
+
+/// How many properties one resource may have: brokers may be given ones that nobody knows. Kafka sets no limit.
+const PROPERTY_COUNT_MAX: usize = 1_000;
+
 /// What to do with one property.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum AlterOperation {
@@ -44,6 +50,8 @@ pub enum AlterError {
     Invalid(String),
     /// The request as such is wrong.
     Request(String),
+    /// There is no room for more.
+    Full(&'static str),
 }
 
 impl AlterError {
@@ -52,6 +60,7 @@ impl AlterError {
         match self {
             Self::Value(_) | Self::Invalid(_) => ErrorCode::InvalidConfig,
             Self::Request(_) => ErrorCode::InvalidRequest,
+            Self::Full(_) => ErrorCode::PolicyViolation,
         }
     }
 }
@@ -61,6 +70,7 @@ impl fmt::Display for AlterError {
         match self {
             Self::Value(error) => error.fmt(f),
             Self::Invalid(text) | Self::Request(text) => f.write_str(text),
+            Self::Full(text) => f.write_str(text),
         }
     }
 }
@@ -94,6 +104,14 @@ impl DynamicConfigs {
             values.push((name.clone(), value));
         }
         self.check_layer(resource, &layer, operations)?;
+        if PROPERTY_COUNT_MAX < layer.len() {
+            return Err(AlterError::Full("There are too many properties of this resource."));
+        }
+        let is_new_group =
+            matches!(resource, ConfigResource::Group(_)) && !self.layers.contains_key(resource);
+        if is_new_group && GROUP_COUNT_MAX <= self.groups.len() {
+            return Err(AlterError::Full("There are too many groups with properties of their own."));
+        }
         Ok(ConfigChange { resource: resource.clone(), values })
     }
 
