@@ -31,6 +31,8 @@ pub(super) struct AcknowledgeOperation {
     pub(super) origin: Origin,
     /// Each acknowledged partition with its outcome, once that is known.
     pub(super) outcomes: Vec<(TopicIdPartition, Option<Result<(), ErrorCode>>)>,
+    /// How many have no outcome.
+    outstanding: usize,
     pub(super) then: AfterAcknowledge,
 }
 
@@ -147,12 +149,12 @@ impl Broker {
     ) {
         let node = origin.node;
         let some_work = acknowledged.iter().any(|partition| !partition.batches.is_empty());
-        let outcomes = if some_work {
+        let outcomes: Vec<_> = if some_work {
             acknowledged.iter().map(|partition| (partition.at, None)).collect()
         } else {
             Vec::new() // Kafka does not mention partitions without work, if there is none at all.
         };
-        let operation = AcknowledgeOperation { origin, outcomes, then };
+        let operation = AcknowledgeOperation { origin, outstanding: outcomes.len(), outcomes, then };
         let Some(state) = self.nodes.get_mut(&node) else { return };
         if !some_work {
             self.finish_acknowledged(now, operation);
@@ -226,15 +228,18 @@ impl Broker {
     ) {
         let Some(operations) = self.nodes.get_mut(&node).map(|node| &mut node.operations) else { return };
         let Some(Waiting::Acknowledge(operation)) = operations.get_mut(id) else { return };
-        operation.outcomes[index].1 = Some(outcome);
-        let complete = operation.outcomes.iter().all(|(_, outcome)| outcome.is_some());
-        if complete && let Some(Waiting::Acknowledge(operation)) = operations.finish(id) {
+        if operation.outcomes[index].1.replace(outcome).is_none() {
+            operation.outstanding -= 1;
+        }
+        if operation.outstanding == 0
+            && let Some(Waiting::Acknowledge(operation)) = operations.finish(id)
+        {
             self.finish_acknowledged(now, *operation);
         }
     }
 
     fn finish_acknowledged(&mut self, now: Now, operation: AcknowledgeOperation) {
-        let AcknowledgeOperation { origin, outcomes, then } = operation;
+        let AcknowledgeOperation { origin, outcomes, outstanding: _, then } = operation;
         let outcomes: Vec<(TopicIdPartition, ErrorCode)> = outcomes
             .into_iter()
             .map(|(at, outcome)| (at, outcome.and_then(Result::err).unwrap_or(ErrorCode::None)))
