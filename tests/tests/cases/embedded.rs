@@ -90,7 +90,7 @@ fn b168_a_new_server_on_the_same_port_is_no_successor() {
     };
     let before = identity(at);
     old.stop().unwrap();
-    let new = Server::builder().config(|config| config.listen(&at.to_string()).topic("t")).start().unwrap();
+    let new = Server::builder().config(|config| config.listen(at.to_string()).topic("t")).start().unwrap();
     let after = identity(at);
     assert_ne!(before.0, after.0, "another cluster");
     assert_ne!(before.1, after.1, "another topic of the same name");

@@ -125,39 +125,37 @@ fn b094_the_level_of_transactions_is_told() {
     }
 }
 
-/// B094: a Kafka 4.4 at transaction.version 1 goes by the version of each request, and so do we.
-#[test]
-fn b094_at_level_1_each_request_says_which_protocol_it_speaks() {
-    let broker = Broker::sharemark(&["--feature", "transaction.version=1"]);
-    broker.topic("t", 3);
-    let outcome = broker.run(&[
-        "init-producer p1 txn=x",
-        "produce t-0 producer=p1",
-        "produce t-0 producer=p1 version=11",
-        "add-partitions p1 t-1",
-        "add-partitions p1 t-1 version=4",
-        "produce t-1 producer=p1",
-        "produce t-1 producer=p1 version=11",
-        "txn-log x",
-        "end-txn p1 commit",
-        "txn-log x",
-        "end-txn p1 commit",
-        "end-txn p1 abort",
-        "end-txn p1 abort version=4",
-        "add-partitions p1 t-1",
-        "end-txn p1 commit version=4",
-        "end-txn p1 commit version=4",
-        "end-txn p1 abort version=4",
-        "txn-log x",
-        "produce t-2 producer=p1",
-        "end-txn p1 abort",
-        "fetch t-0",
-        "fetch t-1",
-        "fetch t-2",
-        "init-producer p2 txn=x",
-        "produce t-1 producer=p1",
-    ]);
-    let wanted = "\
+/// What a client sends that speaks both protocols of transactions.
+const BOTH_PROTOCOLS: &[&str] = &[
+    "init-producer p1 txn=x",
+    "produce t-0 producer=p1",
+    "produce t-0 producer=p1 version=11",
+    "add-partitions p1 t-1",
+    "add-partitions p1 t-1 version=4",
+    "produce t-1 producer=p1",
+    "produce t-1 producer=p1 version=11",
+    "txn-log x",
+    "end-txn p1 commit",
+    "txn-log x",
+    "end-txn p1 commit",
+    "end-txn p1 abort",
+    "end-txn p1 abort version=4",
+    "add-partitions p1 t-1",
+    "end-txn p1 commit version=4",
+    "end-txn p1 commit version=4",
+    "end-txn p1 abort version=4",
+    "txn-log x",
+    "produce t-2 producer=p1",
+    "end-txn p1 abort",
+    "fetch t-0",
+    "fetch t-1",
+    "fetch t-2",
+    "init-producer p2 txn=x",
+    "produce t-1 producer=p1",
+];
+
+/// What a Kafka 4.4 at transaction.version 1 answered.
+const BOTH_PROTOCOLS_ANSWERED: &str = "\
 NONE producer=id1/0
 t-0 NONE base_offset=0
 t-0 NONE base_offset=1
@@ -200,7 +198,13 @@ t-2 NONE high_watermark=2 last_stable_offset=2 log_start=0
 NONE producer=id1/4
 t-1 INVALID_PRODUCER_EPOCH
 ";
-    assert_eq!(outcome, wanted);
+
+/// B094: a Kafka 4.4 at transaction.version 1 goes by the version of each request, and so do we.
+#[test]
+fn b094_at_level_1_each_request_says_which_protocol_it_speaks() {
+    let broker = Broker::sharemark(&["--feature", "transaction.version=1"]);
+    broker.topic("t", 3);
+    assert_eq!(broker.run(BOTH_PROTOCOLS), BOTH_PROTOCOLS_ANSWERED);
 }
 
 /// B091: the marker carries the epoch of the coordinator that sent it.
