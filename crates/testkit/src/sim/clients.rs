@@ -32,6 +32,9 @@ pub(super) struct Link {
 #[derive(Debug)]
 pub(super) struct Writer {
     pub(super) transactional_id: &'static str,
+    /// Whether it is a client of before transaction version 2, which keeps its epoch and adds partitions itself. It
+    /// stages in the early dialect.
+    pub(super) is_old: bool,
     pub(super) producer: Option<Producer>,
     /// The producer before the last change, which must not get through any more.
     pub(super) fenced: Option<Producer>,
@@ -42,8 +45,8 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    pub(super) const fn new(transactional_id: &'static str) -> Self {
-        Self { transactional_id, producer: None, fenced: None, sequences: BTreeMap::new(), txn: None }
+    pub(super) const fn new(transactional_id: &'static str, is_old: bool) -> Self {
+        Self { transactional_id, is_old, producer: None, fenced: None, sequences: BTreeMap::new(), txn: None }
     }
 
     /// Goes on as another incarnation.

@@ -7,7 +7,7 @@ use sharemark_protocol::messages::fetch_response::PartitionData;
 use sharemark_share_coordinator::RecordState;
 
 use super::clients::Member;
-use super::oracle::{Fate, Seen, TxnState};
+use super::oracle::{Fate, READ_COMMITTED, Seen, TxnState};
 use super::requests;
 use super::steps::{DELIVERY_COUNT_LIMIT, INPUTS, LOCK_MS, Run};
 use crate::records::decode_batches;
@@ -103,8 +103,9 @@ impl Run {
 
     /// Checks that every record was done with, or given up after its last delivery.
     fn check_nothing_lost(&self) {
-        for &(topic_id, partition, offset) in &self.oracle.produced {
-            for group in ["g", "h"] {
+        for (&(topic_id, partition, offset), txn) in &self.oracle.produced {
+            let is_aborted = txn.is_some_and(|txn| self.oracle.txns[txn].state == TxnState::Aborted);
+            for group in ["g", "h"].into_iter().filter(|group| !is_aborted || *group != READ_COMMITTED) {
                 let seen = Seen { group, topic_id, partition, offset };
                 let is_done = matches!(self.oracle.fate(&seen), Fate::Accepted | Fate::Rejected);
                 let is_given_up = DELIVERY_COUNT_LIMIT <= self.oracle.delivery_count(&seen);

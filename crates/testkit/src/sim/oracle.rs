@@ -4,6 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use sharemark_protocol::{Timestamp, TopicId};
 
+/// The group that sees only what is committed.
+pub(super) const READ_COMMITTED: &str = "h";
+
 /// A record as one group sees it.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(super) struct Seen {
@@ -65,8 +68,8 @@ pub(super) struct Txn {
 pub(super) struct Oracle {
     records: BTreeMap<Seen, (Fate, i16)>,
     pub(super) txns: Vec<Txn>,
-    /// Records that were produced and that no group may miss.
-    pub(super) produced: BTreeSet<(TopicId, i32, i64)>,
+    /// Records that were produced, each with its transaction if it is part of one.
+    pub(super) produced: BTreeMap<(TopicId, i32, i64), Option<usize>>,
 }
 
 impl Oracle {
@@ -96,6 +99,13 @@ impl Oracle {
         until: Timestamp,
         count: i16,
     ) {
+        let source = (seen.topic_id, seen.partition, seen.offset);
+        if let Some(Some(txn)) = self.produced.get(&source)
+            && seen.group == READ_COMMITTED
+        {
+            let txn = &self.txns[*txn];
+            assert!(txn.state == TxnState::Committed, "{seen:?} was delivered before its commit: {txn:?}");
+        }
         match self.fate(&seen) {
             Fate::Free => {}
             Fate::Held { until, .. } => {
@@ -148,7 +158,7 @@ impl Oracle {
     /// Forgets a topic that is gone.
     pub(super) fn forget(&mut self, topic_id: TopicId) {
         self.records.retain(|seen, _| seen.topic_id != topic_id);
-        self.produced.retain(|(id, _, _)| *id != topic_id);
+        self.produced.retain(|(id, _, _), _| *id != topic_id);
     }
 
     /// Notes which transactions are open longer than they may be.

@@ -12,6 +12,7 @@ pub(super) type Acknowledged = (i64, i64, Vec<i8>);
 /// A partition of a topic.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(super) struct Place {
+    pub(super) topic: &'static str,
     pub(super) topic_id: TopicId,
     pub(super) partition: i32,
     pub(super) leader: NodeId,
@@ -90,6 +91,7 @@ pub(super) fn produce(
         records: Some(batch.encode().into()),
     };
     let topic = m::produce_request::TopicProduceData {
+        name: place.topic.into(),
         topic_id: place.topic_id,
         partition_data: vec![partition],
         ..Default::default()
@@ -213,6 +215,75 @@ pub(super) fn stage(
         group_id: group.into(),
         member_id: member.into(),
         member_epoch,
+        topics: places.iter().map(topic).collect(),
+    })
+}
+
+/// Adds a partition to the transaction of a client that does so itself, as up to version 3.
+pub(super) fn add_partition(transactional_id: &str, producer: Producer, place: Place) -> RequestMessage {
+    use m::add_partitions_to_txn_request as add;
+    let topic = add::AddPartitionsToTxnTopic { name: place.topic.into(), partitions: vec![place.partition] };
+    RequestMessage::AddPartitionsToTxn(add::AddPartitionsToTxnRequest {
+        v3_and_below_transactional_id: transactional_id.into(),
+        v3_and_below_producer_id: producer.id.get(),
+        v3_and_below_producer_epoch: producer.epoch.get(),
+        v3_and_below_topics: vec![topic],
+        ..Default::default()
+    })
+}
+
+/// Registers acknowledgements with a transaction, in the early dialect.
+pub(super) fn add_share_acks(
+    (transactional_id, producer): (&str, Producer),
+    group: &str,
+    places: &[(Place, Vec<Acknowledged>)],
+) -> RequestMessage {
+    use m::add_share_acks_to_txn_request as add;
+    let topic = |(place, _): &(Place, Vec<Acknowledged>)| add::AddShareAcksTopic {
+        topic_name: place.topic.into(),
+        partitions: vec![place.partition],
+    };
+    RequestMessage::AddShareAcksToTxn(add::AddShareAcksToTxnRequest {
+        transactional_id: transactional_id.into(),
+        producer_id: producer.id.get(),
+        producer_epoch: producer.epoch.get(),
+        group_id: group.into(),
+        topics: places.iter().map(topic).collect(),
+    })
+}
+
+/// Stages acknowledgements in the early dialect, which has one type for a range.
+pub(super) fn stage_early(
+    transactional_id: &str,
+    group: &str,
+    places: &[(Place, Vec<Acknowledged>)],
+) -> RequestMessage {
+    use m::seed_txn_share_acknowledge_request as stage;
+    let batch = |first_offset, last_offset, acknowledge_type| stage::AcknowledgementBatch {
+        first_offset,
+        last_offset,
+        acknowledge_type,
+    };
+    let batches = |runs: &[Acknowledged]| {
+        let mut batches = Vec::new();
+        for (first, last, types) in runs {
+            match types[..] {
+                [kind] => batches.push(batch(*first, *last, kind)),
+                _ => batches.extend((*first..).zip(types).map(|(offset, kind)| batch(offset, offset, *kind))),
+            }
+        }
+        batches
+    };
+    let topic = |(place, runs): &(Place, Vec<Acknowledged>)| stage::AcknowledgeTopic {
+        topic_id: place.topic_id,
+        partitions: vec![stage::AcknowledgePartition {
+            partition: place.partition,
+            acknowledgement_batches: batches(runs),
+        }],
+    };
+    RequestMessage::SeedTxnShareAcknowledge(stage::SeedTxnShareAcknowledgeRequest {
+        group_id: group.into(),
+        transaction_id: transactional_id.into(),
         topics: places.iter().map(topic).collect(),
     })
 }

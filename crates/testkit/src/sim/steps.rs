@@ -10,7 +10,7 @@ use sharemark_protocol::NodeId;
 use sharemark_protocol::messages::ResponseMessage;
 
 use super::clients::{Member, Writer};
-use super::oracle::Oracle;
+use super::oracle::{Oracle, READ_COMMITTED};
 use super::random::Random;
 use super::requests::{self, Place};
 use super::world::World;
@@ -99,7 +99,7 @@ impl Run {
             world: World::new(config),
             oracle: Oracle::default(),
             members: vec![member("g", "A"), member("g", "B"), member("h", "C")],
-            writers: vec![Writer::new("x"), Writer::new("y")],
+            writers: vec![Writer::new("x", false), Writer::new("y", false), Writer::new("z", true)],
             inputs: Vec::new(),
             outputs: Vec::new(),
             weights,
@@ -112,6 +112,10 @@ impl Run {
             let ResponseMessage::IncrementalAlterConfigs(answer) = answer else { panic!("{answer:?}") };
             assert_eq!(answer.responses[0].error_code, 0);
         }
+        let isolation = requests::group_config(READ_COMMITTED, "share.isolation.level", "read_committed");
+        let answer = run.ask(1, isolation);
+        let ResponseMessage::IncrementalAlterConfigs(answer) = answer else { panic!("{answer:?}") };
+        assert_eq!(answer.responses[0].error_code, 0);
         for member in 0..run.members.len() {
             run.heartbeat_of(member);
         }

@@ -5,7 +5,7 @@ use sharemark_protocol::messages::share_fetch_response::ShareFetchResponse;
 use sharemark_protocol::{ErrorCode, NodeId, Timestamp};
 
 use super::super::clients::Link;
-use super::super::oracle::{Fate, Seen};
+use super::super::oracle::{Fate, Seen, TxnState};
 use super::super::requests::{self, Acknowledged, Place};
 use super::{DELIVERY_COUNT_LIMIT, LOCK_MS, Run};
 
@@ -224,6 +224,12 @@ impl Run {
     /// Returns whether a record is still to be done with, and not by this member now. What is done with may lie below
     /// the start offset, where an acknowledgement changes nothing and is not refused.
     pub(super) fn is_not_held(&self, seen: &Seen, member: usize) -> bool {
+        // Where a marker or an aborted record lies the start offset may have gone on.
+        match self.oracle.produced.get(&(seen.topic_id, seen.partition, seen.offset)) {
+            Some(Some(txn)) if self.oracle.txns[*txn].state == TxnState::Committed => {}
+            Some(None) => {}
+            Some(Some(_)) | None => return false,
+        }
         let is_given_up = DELIVERY_COUNT_LIMIT <= self.oracle.delivery_count(seen);
         match self.oracle.fate(seen) {
             Fate::Free => !is_given_up,

@@ -14,16 +14,16 @@ impl Run {
         self.outputs.clear();
         for topic in &answer.topics {
             let name = topic.name.as_deref().unwrap_or_default();
+            let Some(name) = INPUTS.into_iter().chain([OUTPUT]).find(|known| *known == name) else {
+                continue;
+            };
             let places = topic.partitions.iter().map(|partition| Place {
+                topic: name,
                 topic_id: topic.topic_id,
                 partition: partition.partition_index,
                 leader: NodeId::new(partition.leader_id),
             });
-            if INPUTS.contains(&name) {
-                self.inputs.extend(places);
-            } else if name == OUTPUT {
-                self.outputs.extend(places);
-            }
+            if name == OUTPUT { self.outputs.extend(places) } else { self.inputs.extend(places) }
         }
     }
 
@@ -68,7 +68,13 @@ impl Run {
         let ResponseMessage::Produce(answer) = answer else { panic!("{answer:?}") };
         let partition = &answer.responses[0].partition_responses[0];
         assert_eq!(partition.error_code, 0);
-        let offsets = (partition.base_offset..).take(values.len());
-        self.oracle.produced.extend(offsets.map(|offset| (place.topic_id, place.partition, offset)));
+        self.note_produced(place, partition.base_offset, values.len(), None);
+    }
+
+    /// Notes records that groups may not miss, unless they belong to a transaction that is not committed.
+    pub(super) fn note_produced(&mut self, place: Place, base_offset: i64, count: usize, txn: Option<usize>) {
+        for offset in (base_offset..).take(count) {
+            self.oracle.produced.insert((place.topic_id, place.partition, offset), txn);
+        }
     }
 }

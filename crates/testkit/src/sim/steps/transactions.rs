@@ -62,21 +62,35 @@ impl Run {
         txn
     }
 
-    /// Writes to the output topic in a transaction.
+    /// Writes in a transaction: mostly to the output topic, now and then to one that groups consume.
     pub(super) fn produce_in_txn(&mut self) {
         let Some((index, producer)) = self.ready_writer() else { return };
-        let place = *self.random.pick(&self.outputs);
-        let values = self.values("out");
-        let writer = &mut self.writers[index];
-        let sequence = writer.sequences.entry((place.topic_id, place.partition)).or_default();
-        let transactional = Some((writer.transactional_id, producer, *sequence));
+        let is_output = !self.random.one_in(3);
+        let place = *self.random.pick(if is_output { &self.outputs } else { &self.inputs });
+        let values = self.values(if is_output { "out" } else { "in" });
+        let (id, is_old) = (self.writers[index].transactional_id, self.writers[index].is_old);
+        if is_old {
+            let coordinator = self.coordinator(1, id);
+            let answer = self.world.ask(coordinator, 3, requests::add_partition(id, producer, place));
+            let ResponseMessage::AddPartitionsToTxn(answer) = answer else { panic!("{answer:?}") };
+            let result = &answer.results_by_topic_v3_and_below[0].results_by_partition[0];
+            assert_eq!(result.partition_error_code, 0);
+        }
+        let txn = self.open_txn(index);
+        let sequences = &mut self.writers[index].sequences;
+        let sequence = sequences.entry((place.topic_id, place.partition)).or_default();
+        let transactional = Some((id, producer, *sequence));
         let request = requests::produce(place, &values, self.world.now.ms(), transactional);
         *sequence += i32::try_from(values.len()).unwrap_or(0);
-        let answer = self.world.ask(place.leader, 13, request);
+        let answer = self.world.ask(place.leader, if is_old { 11 } else { 13 }, request);
         let ResponseMessage::Produce(answer) = answer else { panic!("{answer:?}") };
-        assert_eq!(answer.responses[0].partition_responses[0].error_code, 0);
-        let txn = self.open_txn(index);
-        self.oracle.txns[txn].outputs.extend(values);
+        let partition = &answer.responses[0].partition_responses[0];
+        assert_eq!(partition.error_code, 0);
+        if is_output {
+            self.oracle.txns[txn].outputs.extend(values);
+        } else {
+            self.note_produced(place, partition.base_offset, values.len(), Some(txn));
+        }
     }
 
     /// Stages acknowledgements; now and then once more, by the wrong producer, or of what is not held.
@@ -90,7 +104,8 @@ impl Run {
         if chosen.places.is_empty() {
             return;
         }
-        if let Some(fenced) = self.writers[index].fenced.filter(|_| self.random.one_in(6)) {
+        let is_old = self.writers[index].is_old;
+        if let Some(fenced) = self.writers[index].fenced.filter(|_| !is_old && self.random.one_in(6)) {
             let errors = self.send_stage(index, fenced, member, node, &chosen.places);
             assert!(errors.iter().all(|error| *error != 0), "a fenced producer stages nothing: {errors:?}");
         }
@@ -104,7 +119,7 @@ impl Run {
             let errors = self.send_stage(index, producer, member, node, &chosen.places);
             assert!(errors.iter().all(|error| *error == 0), "a repeat changes nothing: {errors:?}");
         }
-        if self.random.one_in(6) {
+        if !is_old && self.random.one_in(6) {
             self.stage_too_much(index, producer, member, &chosen.places);
         }
     }
@@ -144,12 +159,35 @@ impl Run {
         let id = self.writers[index].transactional_id;
         let member = &self.members[member];
         let (group, name, epoch) = (member.group, member.name.clone(), member.epoch);
+        if self.writers[index].is_old {
+            return self.send_early_stage((id, producer), group, node, places);
+        }
         let request = requests::stage((id, producer), (group, &name, epoch), places);
         let answer = self.world.ask(node, 0, request);
         let ResponseMessage::TxnShareAcknowledge(answer) = answer else { panic!("{answer:?}") };
         if answer.error_code != 0 {
             return vec![answer.error_code];
         }
+        let partitions = answer.responses.iter().flat_map(|topic| &topic.partitions);
+        partitions.map(|partition| partition.error_code).collect()
+    }
+
+    fn send_early_stage(
+        &mut self,
+        (id, producer): (&str, Producer),
+        group: &str,
+        node: NodeId,
+        places: &[(Place, Vec<Acknowledged>)],
+    ) -> Vec<i16> {
+        let coordinator = self.coordinator(1, id);
+        let request = requests::add_share_acks((id, producer), group, places);
+        let ResponseMessage::AddShareAcksToTxn(answer) = self.world.ask(coordinator, 0, request) else {
+            panic!("an answer is of its request's kind")
+        };
+        assert_eq!(answer.error_code, 0);
+        let answer = self.world.ask(node, 0, requests::stage_early(id, group, places));
+        let ResponseMessage::SeedTxnShareAcknowledge(answer) = answer else { panic!("{answer:?}") };
+        assert_eq!(answer.error_code, 0);
         let partitions = answer.responses.iter().flat_map(|topic| &topic.partitions);
         partitions.map(|partition| partition.error_code).collect()
     }
@@ -170,14 +208,17 @@ impl Run {
             let ResponseMessage::EndTxn(answer) = answer else { panic!("{answer:?}") };
             assert!(answer.error_code != 0, "a fenced producer ends nothing");
         }
-        let answer = self.world.ask(coordinator, 5, requests::end_txn(id, producer, committed));
+        let version = if self.writers[index].is_old { 4 } else { 5 };
+        let answer = self.world.ask(coordinator, version, requests::end_txn(id, producer, committed));
         let ResponseMessage::EndTxn(answer) = answer else { panic!("{answer:?}") };
         if answer.error_code == 0 {
             let state = if committed { TxnState::Committed } else { TxnState::Aborted };
             let before = self.oracle.txns[txn].state;
             assert!(before != TxnState::Aborted || !committed, "what was seen to be aborted stays so");
             self.oracle.end(txn, state);
-            let next = Producer::from_wire(answer.producer_id, answer.producer_epoch);
+            let is_old = self.writers[index].is_old;
+            let bumped = Producer::from_wire(answer.producer_id, answer.producer_epoch);
+            let next = if is_old { Some(producer) } else { bumped };
             self.writers[index].become_producer(next);
             return;
         }
