@@ -248,7 +248,8 @@ impl FetchSessions {
     pub(super) fn rotate(&mut self, id: i32, served: &BTreeSet<FetchKey>) {
         if let Some(session) = self.sessions.get_mut(&id).filter(|_| !served.is_empty()) {
             session.order.retain(|key| !served.contains(key));
-            session.order.extend(served.iter().cloned());
+            // Another fetch of the session may have forgotten some meanwhile.
+            session.order.extend(served.iter().filter(|key| session.targets.contains_key(key)).cloned());
         }
     }
 }

@@ -104,3 +104,34 @@ fn a_session_in_use_keeps_its_place() {
     assert_eq!(fetch(&mut core, second, 1), (ErrorCode::FetchSessionIdNotFound.code(), 0));
     assert_eq!(fetch(&mut core, first, 3), (0, first));
 }
+
+#[test]
+fn a_partition_that_was_forgotten_meanwhile_stays_forgotten() {
+    use m::fetch_request::ForgottenTopic;
+    let mut core = with_batches(0);
+    let mut opening = request(&core, 0, 1 << 20, 1 << 20);
+    opening.session_epoch = 0;
+    let ResponseMessage::Fetch(opened) = core.call(13, RequestMessage::Fetch(opening)) else {
+        panic!("an answer is of its request's kind")
+    };
+    let session_id = opened.session_id;
+    let incremental = |core: &Core, session_epoch| FetchRequest {
+        session_id,
+        session_epoch,
+        topics: Vec::new(),
+        ..request(core, 1, 1 << 20, 1 << 20)
+    };
+    let waiting = incremental(&core, 1);
+    assert!(core.send_on(2, 13, RequestMessage::Fetch(waiting)).is_none());
+    // Another request of the session goes on with another partition, while that one waits.
+    let topic_id = core.topic_id("t");
+    let mut other = incremental(&core, 2);
+    let partition = FetchPartition { partition: 1, current_leader_epoch: -1, ..Default::default() };
+    other.topics = vec![FetchTopic { topic_id, partitions: vec![partition], ..Default::default() }];
+    other.forgotten_topics_data =
+        vec![ForgottenTopic { topic_id, partitions: vec![0], ..Default::default() }];
+    assert!(core.send_on(3, 13, RequestMessage::Fetch(other)).is_none());
+    assert_eq!(produce_errors(core.call(12, produce(vec![(0, BatchBuilder::new())], None))), [0]);
+    assert_eq!(fetched_bytes(core.broker.poll_output()), Some(usize::try_from(BATCH_BYTES).unwrap()));
+    core.advance(500);
+}
