@@ -63,10 +63,10 @@ impl Core {
     }
 
     fn call(&mut self, api_version: i16, message: RequestMessage) -> ResponseMessage {
-        match self.send_on(1, api_version, message) {
-            Some(Output::Answer { message, .. }) => *message,
-            other => panic!("the request is answered: {other:?}"),
-        }
+        let Some(Output::Answer { message, .. }) = self.send_on(1, api_version, message) else {
+            panic!("the request is answered at once")
+        };
+        *message
     }
 
     fn topic_id(&self, name: &str) -> TopicId {
@@ -83,10 +83,12 @@ impl Core {
             subscribed_topic_names: Some(vec!["t".into()]),
             ..Default::default()
         };
-        match self.call(1, RequestMessage::ShareGroupHeartbeat(request)) {
-            ResponseMessage::ShareGroupHeartbeat(answer) => answer.error_code,
-            other => panic!("{other:?}"),
-        }
+        let ResponseMessage::ShareGroupHeartbeat(answer) =
+            self.call(1, RequestMessage::ShareGroupHeartbeat(request))
+        else {
+            panic!("an answer is of its request's kind")
+        };
+        answer.error_code
     }
 
     fn find_coordinator(&mut self, key_type: i8, key: &str) {
@@ -108,13 +110,12 @@ impl Core {
             producer_epoch: -1,
             ..Default::default()
         };
-        match self.call(5, RequestMessage::InitProducerId(request)) {
-            ResponseMessage::InitProducerId(answer) => {
-                assert_eq!(answer.error_code, 0);
-                Producer::from_wire(answer.producer_id, answer.producer_epoch).unwrap()
-            }
-            other => panic!("{other:?}"),
-        }
+        let ResponseMessage::InitProducerId(answer) = self.call(5, RequestMessage::InitProducerId(request))
+        else {
+            panic!("an answer is of its request's kind")
+        };
+        assert_eq!(answer.error_code, 0);
+        Producer::from_wire(answer.producer_id, answer.producer_epoch).unwrap()
     }
 
     fn delete_topic(&mut self, name: &str) -> i16 {
@@ -170,13 +171,9 @@ impl Core {
 }
 
 fn as_share_fetch(output: Output) -> m::share_fetch_response::ShareFetchResponse {
-    match output {
-        Output::Answer { message, .. } => match *message {
-            ResponseMessage::ShareFetch(answer) => answer,
-            other => panic!("{other:?}"),
-        },
-        other => panic!("{other:?}"),
-    }
+    let Output::Answer { message, .. } = output else { panic!("a fetch is answered") };
+    let ResponseMessage::ShareFetch(answer) = *message else { panic!("an answer is of its request's kind") };
+    answer
 }
 
 /// Returns a Produce request of one batch for each of the partitions of `t`.

@@ -94,7 +94,6 @@ pub(super) fn produce(
         name: place.topic.into(),
         topic_id: place.topic_id,
         partition_data: vec![partition],
-        ..Default::default()
     };
     RequestMessage::Produce(m::produce_request::ProduceRequest {
         transactional_id: transactional.map(|(id, _, _)| id.into()),

@@ -47,12 +47,11 @@ fn a_request_creates_no_more_partitions_than_ten_thousand() {
         };
         let topics = vec![topic("many", 9_000), topic("more", count)];
         let request = topics::CreateTopicsRequest { topics, validate_only: true, ..Default::default() };
-        match core.call(7, RequestMessage::CreateTopics(request)) {
-            ResponseMessage::CreateTopics(answer) => {
-                answer.topics.iter().map(|topic| topic.error_code).collect::<Vec<_>>()
-            }
-            other => panic!("{other:?}"),
-        }
+        let ResponseMessage::CreateTopics(answer) = core.call(7, RequestMessage::CreateTopics(request))
+        else {
+            panic!("an answer is of its request's kind")
+        };
+        answer.topics.iter().map(|topic| topic.error_code).collect::<Vec<_>>()
     };
     let refused = ErrorCode::PolicyViolation.code();
     assert_eq!(create(1_001), [refused, refused]);
@@ -67,12 +66,12 @@ fn a_request_creates_no_more_partitions_than_ten_thousand() {
         let topics = vec![topic("t", 9_002), topic("u", count), topic("none", 9_000)];
         let request =
             partitions::CreatePartitionsRequest { topics, validate_only: true, ..Default::default() };
-        match core.call(3, RequestMessage::CreatePartitions(request)) {
-            ResponseMessage::CreatePartitions(answer) => {
-                answer.results.iter().map(|topic| topic.error_code).collect::<Vec<_>>()
-            }
-            other => panic!("{other:?}"),
-        }
+        let ResponseMessage::CreatePartitions(answer) =
+            core.call(3, RequestMessage::CreatePartitions(request))
+        else {
+            panic!("an answer is of its request's kind")
+        };
+        answer.results.iter().map(|topic| topic.error_code).collect::<Vec<_>>()
     };
     let missing = ErrorCode::UnknownTopicOrPartition.code();
     assert_eq!(add(1_002), [refused, refused, refused]);

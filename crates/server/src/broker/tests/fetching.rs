@@ -86,10 +86,10 @@ fn a_session_in_use_keeps_its_place() {
     let fetch = |core: &mut Core, session_id, session_epoch| {
         let mut request = request(core, 0, 1 << 20, 1 << 20);
         (request.session_id, request.session_epoch) = (session_id, session_epoch);
-        match core.call(13, RequestMessage::Fetch(request)) {
-            ResponseMessage::Fetch(answer) => (answer.error_code, answer.session_id),
-            other => panic!("{other:?}"),
-        }
+        let ResponseMessage::Fetch(answer) = core.call(13, RequestMessage::Fetch(request)) else {
+            panic!("an answer is of its request's kind")
+        };
+        (answer.error_code, answer.session_id)
     };
     let (_, first) = fetch(&mut core, 0, 0);
     let (_, second) = fetch(&mut core, 0, 0);

@@ -83,11 +83,13 @@ fn stage(core: &mut Core) -> i16 {
         member_epoch: 2,
         topics: vec![topic],
     };
-    match core.call(0, RequestMessage::TxnShareAcknowledge(request)) {
-        ResponseMessage::TxnShareAcknowledge(answer) => match answer.responses.first() {
-            Some(topic) => topic.partitions[0].error_code,
-            None => answer.error_code,
-        },
-        other => panic!("{other:?}"),
+    let ResponseMessage::TxnShareAcknowledge(answer) =
+        core.call(0, RequestMessage::TxnShareAcknowledge(request))
+    else {
+        panic!("an answer is of its request's kind")
+    };
+    match answer.responses.first() {
+        Some(topic) => topic.partitions[0].error_code,
+        None => answer.error_code,
     }
 }

@@ -31,10 +31,11 @@ fn half_a_producer_is_no_producer() {
             producer_epoch,
             ..Default::default()
         };
-        match core.call(5, RequestMessage::InitProducerId(request)) {
-            ResponseMessage::InitProducerId(answer) => answer.error_code,
-            other => panic!("{other:?}"),
-        }
+        let ResponseMessage::InitProducerId(answer) = core.call(5, RequestMessage::InitProducerId(request))
+        else {
+            panic!("an answer is of its request's kind")
+        };
+        answer.error_code
     };
     assert_eq!(init(7, -1), ErrorCode::InvalidRequest.code());
     assert_eq!(init(-1, 7), ErrorCode::InvalidRequest.code());
