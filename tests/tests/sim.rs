@@ -15,7 +15,7 @@ fn number(name: &str, default: u64) -> u64 {
 fn random_runs_keep_every_promise() {
     let steps = number("SIM_STEPS", 150);
     let first = number("SIM_SEED", 0);
-    let runs = if std::env::var("SIM_SEED").is_ok() { 1 } else { number("SIM_RUNS", 300) };
+    let runs = if std::env::var("SIM_SEED").is_ok() { 1 } else { number("SIM_RUNS", 200) };
     for seed in first..first + runs {
         let run = std::panic::catch_unwind(|| sim::run(seed, usize::try_from(steps).unwrap()));
         assert!(

@@ -30,7 +30,7 @@ impl Run {
         self.world.check_replay();
         self.check_nothing_pending();
         self.check_outputs();
-        self.pass(2 * LOCK_MS);
+        self.pass(4 * LOCK_MS);
         self.absorb();
         for group in ["g", "h"] {
             self.drain(group);

@@ -68,6 +68,8 @@ pub(super) struct Txn {
 pub(super) struct Oracle {
     records: BTreeMap<Seen, (Fate, i16)>,
     pub(super) txns: Vec<Txn>,
+    /// Where logs start.
+    log_starts: BTreeMap<(TopicId, i32), i64>,
     /// Records that were produced, each with its transaction if it is part of one.
     pub(super) produced: BTreeMap<(TopicId, i32, i64), Option<usize>>,
 }
@@ -99,6 +101,9 @@ impl Oracle {
         until: Timestamp,
         count: i16,
     ) {
+        if seen.offset < self.log_starts.get(&(seen.topic_id, seen.partition)).copied().unwrap_or(0) {
+            return; // A batch that the log start cuts in two is delivered whole; this part of it does not matter.
+        }
         let source = (seen.topic_id, seen.partition, seen.offset);
         if let Some(Some(txn)) = self.produced.get(&source)
             && seen.group == READ_COMMITTED
@@ -153,6 +158,15 @@ impl Oracle {
                 };
             }
         }
+    }
+
+    /// Forgets the records of a partition that are gone.
+    pub(super) fn truncate(&mut self, topic_id: TopicId, partition: i32, log_start: i64) {
+        let is_gone =
+            |id: TopicId, index: i32, offset: i64| (id, index) == (topic_id, partition) && offset < log_start;
+        self.log_starts.insert((topic_id, partition), log_start);
+        self.records.retain(|seen, _| !is_gone(seen.topic_id, seen.partition, seen.offset));
+        self.produced.retain(|(id, index, offset), _| !is_gone(*id, *index, *offset));
     }
 
     /// Forgets a topic that is gone.

@@ -287,6 +287,21 @@ pub(super) fn stage_early(
     })
 }
 
+pub(super) fn earliest_offset(place: Place) -> RequestMessage {
+    use m::list_offsets_request as list;
+    let partition = list::ListOffsetsPartition {
+        partition_index: place.partition,
+        current_leader_epoch: -1,
+        timestamp: -2,
+    };
+    let topic = list::ListOffsetsTopic { name: place.topic.into(), partitions: vec![partition] };
+    RequestMessage::ListOffsets(list::ListOffsetsRequest {
+        replica_id: -1,
+        topics: vec![topic],
+        ..Default::default()
+    })
+}
+
 /// Reads all that is committed of a partition.
 pub(super) fn fetch_committed(place: Place) -> RequestMessage {
     let partition = m::fetch_request::FetchPartition {

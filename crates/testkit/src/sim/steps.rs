@@ -5,6 +5,8 @@ mod records;
 mod topics;
 mod transactions;
 
+use std::collections::BTreeMap;
+
 use sharemark::config::BrokerConfig;
 use sharemark_protocol::NodeId;
 use sharemark_protocol::messages::ResponseMessage;
@@ -31,7 +33,7 @@ pub(super) const OUTPUT: &str = "out";
 type Step = fn(&mut Run);
 
 /// All steps with how often they are taken, before the seed changes that.
-const STEPS: [(Step, usize); 15] = [
+const STEPS: [(Step, usize); 16] = [
     (Run::produce, 12),
     (Run::fetch, 24),
     (Run::acknowledge, 14),
@@ -47,6 +49,7 @@ const STEPS: [(Step, usize); 15] = [
     (Run::advance, 16),
     (Run::disconnect, 2),
     (Run::replace_topic, 1),
+    (Run::configure, 1),
 ];
 
 /// One run: the world, its clients, and what they know together.
@@ -60,6 +63,10 @@ pub(super) struct Run {
     pub(super) outputs: Vec<Place>,
     weights: Vec<usize>,
     pub(super) value_count: usize,
+    /// How long locks of each group last now.
+    pub(super) lock_ms: BTreeMap<&'static str, i64>,
+    /// Whether old records are deleted.
+    loses_records: bool,
 }
 
 impl Run {
@@ -68,11 +75,14 @@ impl Run {
         let brokers = if random.one_in(4) { 3 } else { 1 };
         let state_partitions = if random.one_in(2) { "1" } else { "3" };
         let updates_per_snapshot = (*random.pick(&[0, 3, 500])).to_string();
+        let loses_records = random.one_in(2);
+        let retention = if loses_records { "segment.ms=2000,retention.ms=30000" } else { "retention.ms=-1" };
         let config = BrokerConfig::builder()
             .listen("127.0.0.1:9092")
             .brokers(brokers)
             .seed(seed)
-            .topic("in:2")
+            .topic(format!("in:2:{retention}"))
+            .property("log.retention.check.interval.ms", "20000")
             .topic("gone:1")
             .topic("out:2")
             .property("offsets.topic.num.partitions", state_partitions)
@@ -91,7 +101,7 @@ impl Run {
             name: name.to_owned(),
             epoch: 0,
             heard_at: sharemark_protocol::Timestamp::from_ms(0),
-            links: std::collections::BTreeMap::new(),
+            links: BTreeMap::new(),
         };
         // Each seed leaves some steps out and takes others more often.
         let weights = STEPS.iter().map(|(_, weight)| weight * [0, 1, 1, 1, 3][random.below(5)]).collect();
@@ -104,18 +114,15 @@ impl Run {
             outputs: Vec::new(),
             weights,
             value_count: 0,
+            lock_ms: [("g", LOCK_MS), ("h", LOCK_MS)].into(),
+            loses_records,
             random,
         };
         run.look_up_topics();
         for group in ["g", "h"] {
-            let answer = run.ask(1, requests::group_config(group, "share.auto.offset.reset", "earliest"));
-            let ResponseMessage::IncrementalAlterConfigs(answer) = answer else { panic!("{answer:?}") };
-            assert_eq!(answer.responses[0].error_code, 0);
+            run.configure_group(group, "share.auto.offset.reset", "earliest");
         }
-        let isolation = requests::group_config(READ_COMMITTED, "share.isolation.level", "read_committed");
-        let answer = run.ask(1, isolation);
-        let ResponseMessage::IncrementalAlterConfigs(answer) = answer else { panic!("{answer:?}") };
-        assert_eq!(answer.responses[0].error_code, 0);
+        run.configure_group(READ_COMMITTED, "share.isolation.level", "read_committed");
         for member in 0..run.members.len() {
             run.heartbeat_of(member);
         }
@@ -142,7 +149,9 @@ impl Run {
             0..=11 => self.random.between(0, 20),
             12..=15 => self.random.between(100, 600),
             16..=18 => self.random.between(900, 1_200),
-            _ if self.random.one_in(4) => self.random.between(44_000, 50_000),
+            _ if self.random.one_in(if self.loses_records { 2 } else { 6 }) => {
+                self.random.between(44_000, 50_000)
+            }
             _ => self.random.between(4_000, 6_000),
         };
         self.pass(ms);
@@ -151,6 +160,28 @@ impl Run {
     pub(super) fn pass(&mut self, ms: i64) {
         self.world.advance(ms);
         self.oracle.pass(self.world.now, i64::from(TXN_TIMEOUT_MS));
+        if self.loses_records {
+            self.look_up_log_starts();
+        }
+    }
+
+    /// Changes how a group is served.
+    fn configure(&mut self) {
+        let group = *self.random.pick(&["g", "h"]);
+        if self.random.one_in(2) {
+            let locks = *self.random.pick(&["100", "2000"]);
+            self.configure_group(group, "share.partition.max.record.locks", locks);
+            return;
+        }
+        let lock_ms = *self.random.pick(&[300, LOCK_MS, 2_500]);
+        self.configure_group(group, "share.record.lock.duration.ms", &lock_ms.to_string());
+        self.lock_ms.insert(group, lock_ms);
+    }
+
+    fn configure_group(&mut self, group: &str, name: &str, value: &str) {
+        let answer = self.ask(1, requests::group_config(group, name, value));
+        let ResponseMessage::IncrementalAlterConfigs(answer) = answer else { panic!("{answer:?}") };
+        assert_eq!(answer.responses[0].error_code, 0, "{answer:?}");
     }
 
     pub(super) fn any_node(&mut self) -> NodeId {

@@ -7,7 +7,7 @@ use sharemark_protocol::{ErrorCode, NodeId, Timestamp};
 use super::super::clients::Link;
 use super::super::oracle::{Fate, Seen, TxnState};
 use super::super::requests::{self, Acknowledged, Place};
-use super::{DELIVERY_COUNT_LIMIT, LOCK_MS, Run};
+use super::{DELIVERY_COUNT_LIMIT, Run};
 
 const ACCEPT: i8 = 1;
 const RELEASE: i8 = 2;
@@ -86,7 +86,7 @@ impl Run {
                 ACCEPT => Fate::Accepted,
                 RELEASE => Fate::Free,
                 REJECT => Fate::Rejected,
-                _ => Fate::Held { member, until: self.world.now.plus_ms(LOCK_MS) },
+                _ => Fate::Held { member, until: self.world.now.plus_ms(self.lock_ms[seen.group]) },
             };
             self.oracle.set(seen, fate);
         }

@@ -27,6 +27,17 @@ impl Run {
         }
     }
 
+    /// Asks where the logs of inputs start, since retention may have deleted something.
+    pub(super) fn look_up_log_starts(&mut self) {
+        for place in self.inputs.clone() {
+            let answer = self.world.ask(place.leader, 11, requests::earliest_offset(place));
+            let ResponseMessage::ListOffsets(answer) = answer else { panic!("{answer:?}") };
+            let partition = &answer.topics[0].partitions[0];
+            assert_eq!(partition.error_code, 0);
+            self.oracle.truncate(place.topic_id, place.partition, partition.offset);
+        }
+    }
+
     pub(super) fn is_alive(&self, topic_id: sharemark_protocol::TopicId) -> bool {
         self.inputs.iter().any(|place| place.topic_id == topic_id)
     }
