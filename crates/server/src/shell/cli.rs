@@ -27,9 +27,17 @@ const EXIT_USAGE: u8 = 2;
 /// The exit code after a failure of the core, as after a panic of the process.
 const EXIT_CORE: u8 = 101;
 
+const AFTER_HELP: &str = "\
+When it listens it prints `ready bootstrap=HOST:PORT,... pid=N startup_ms=N` on standard output, and serves until
+Ctrl-C or SIGTERM. Warnings go to standard error; RUST_LOG=debug also tells why a connection was closed.
+Data is kept in memory and gone at the end.
+
+Exit codes: 0 after a signal, 1 for an address that cannot be used or a demo that found a fault, 2 for a wrong option
+or property.";
+
 /// A broker for testing Kafka queues and transactions.
 #[derive(Debug, Parser)]
-#[command(name = "sharemark", version, args_conflicts_with_subcommands = true)]
+#[command(name = "sharemark", version, args_conflicts_with_subcommands = true, after_help = AFTER_HELP)]
 struct Cli {
     #[command(subcommand)]
     command: Option<Command>,
@@ -41,7 +49,7 @@ struct Cli {
 enum Command {
     /// Run a broker (what happens without a command, too)
     Serve(Box<ServeOptions>),
-    /// Run a journal through the core and print what differs
+    /// Run a journal through the core and print what differs (not built yet)
     Replay {
         /// The journal
         file: PathBuf,
@@ -67,28 +75,28 @@ enum PlantName {
 
 #[derive(Args, Debug)]
 struct ServeOptions {
-    /// First node's address; port 0 picks free ports [default: 127.0.0.1:9092]
+    /// First node's address; port 0 picks a free port for each node [default: 127.0.0.1:9092]
     #[arg(long, value_name = "HOST:PORT")]
     listen: Option<String>,
-    /// What clients are told [default: the listen address]
+    /// First node's address as clients are told it [default: the listen address, 127.0.0.1 for 0.0.0.0]
     #[arg(long, value_name = "HOST[:PORT]")]
     advertise: Option<String>,
-    /// Finalize a feature: transaction.version, share.version, group.version, ...
+    /// Finalize a feature at a level: transaction.version, share.version, group.version, ... (may be repeated)
     #[arg(long, value_name = "NAME=LEVEL")]
     feature: Vec<String>,
-    /// Nodes, on successive ports
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    /// Nodes of the cluster, 1 to 64, on successive ports [default: 1]
+    #[arg(long, value_name = "N", default_value_t = 1, hide_default_value = true)]
     brokers: u16,
     /// Id of the first node [default: node.id, or 0]
     #[arg(long, value_name = "N")]
     first_node_id: Option<i32>,
-    /// Create a topic at the start
+    /// Create a topic at the start, with properties of it if wanted (may be repeated)
     #[arg(long, value_name = "NAME[:PARTITIONS[:key=value,...]]")]
     topic: Vec<String>,
-    /// Set any Kafka broker property; one that is not known is warned about
+    /// Set a Kafka broker property; one that is not known is warned about and ignored (may be repeated)
     #[arg(short, long, value_name = "KEY=VALUE")]
     config: Vec<String>,
-    /// Read a Kafka server.properties; --config goes before it
+    /// Read a Kafka server.properties; --config and the other options win over it
     #[arg(long, value_name = "FILE")]
     config_file: Option<PathBuf>,
     /// Which Kafka to stand for
@@ -97,29 +105,30 @@ struct ServeOptions {
     /// Keep everything in this folder, with RocksDB (not built yet)
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
-    /// When to wait for the disk (with --data-dir) [default: flush]
+    /// When to wait for the disk, with --data-dir [default: flush] (not built yet)
     #[arg(long, value_enum)]
     sync: Option<Sync>,
     /// Address of the HTTP control endpoint; port 0 picks one (not built yet)
     #[arg(long, value_name = "HOST:PORT")]
     control: Option<String>,
-    /// Seed all randomness (ids) [default: another one at each start]
+    /// Seed all randomness, such as ids: a number of 64 bits [default: another one at each start]
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
     /// Record every input of the core (not built yet)
     #[arg(long, value_name = "FILE")]
     journal: Option<PathBuf>,
-    /// Most memory that records may take: bytes, or with KiB, MiB or GiB [default: a quarter of the machine's]
+    /// Most memory that records may take: bytes, or with KiB, MiB or GiB; then Produce is refused with
+    /// KAFKA_STORAGE_ERROR [default: a quarter of the machine's]
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     memory_limit: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum ProfileName {
-    /// All that is built, with the defaults of a test broker
+    /// All that is built, with the quick defaults of a test broker
     #[value(name = "latest")]
     Latest,
-    /// Kafka 4.4 to the letter
+    /// Kafka 4.4's own defaults and bounds, and nothing experimental
     #[value(name = "kafka-4.4")]
     Kafka44,
 }
