@@ -4,29 +4,41 @@
 
 use super::add_partitions_to_txn_request::AddPartitionsToTxnRequest;
 use super::add_share_acks_to_txn_request::AddShareAcksToTxnRequest;
+use super::alter_share_group_offsets_request::AlterShareGroupOffsetsRequest;
 use super::api_versions_request::ApiVersionsRequest;
 use super::create_partitions_request::CreatePartitionsRequest;
 use super::create_topics_request::CreateTopicsRequest;
+use super::delete_groups_request::DeleteGroupsRequest;
+use super::delete_records_request::DeleteRecordsRequest;
+use super::delete_share_group_offsets_request::DeleteShareGroupOffsetsRequest;
+use super::delete_share_group_state_request::DeleteShareGroupStateRequest;
 use super::delete_topics_request::DeleteTopicsRequest;
 use super::describe_cluster_request::DescribeClusterRequest;
 use super::describe_configs_request::DescribeConfigsRequest;
+use super::describe_producers_request::DescribeProducersRequest;
 use super::describe_share_group_offsets_request::DescribeShareGroupOffsetsRequest;
 use super::describe_topic_partitions_request::DescribeTopicPartitionsRequest;
+use super::describe_transactions_request::DescribeTransactionsRequest;
 use super::end_txn_request::EndTxnRequest;
 use super::fetch_request::FetchRequest;
 use super::find_coordinator_request::FindCoordinatorRequest;
 use super::incremental_alter_configs_request::IncrementalAlterConfigsRequest;
 use super::init_producer_id_request::InitProducerIdRequest;
+use super::initialize_share_group_state_request::InitializeShareGroupStateRequest;
 use super::list_groups_request::ListGroupsRequest;
 use super::list_offsets_request::ListOffsetsRequest;
+use super::list_transactions_request::ListTransactionsRequest;
 use super::metadata_request::MetadataRequest;
 use super::produce_request::ProduceRequest;
+use super::read_share_group_state_request::ReadShareGroupStateRequest;
+use super::read_share_group_state_summary_request::ReadShareGroupStateSummaryRequest;
 use super::seed_txn_share_acknowledge_request::SeedTxnShareAcknowledgeRequest;
 use super::share_acknowledge_request::ShareAcknowledgeRequest;
 use super::share_fetch_request::ShareFetchRequest;
 use super::share_group_describe_request::ShareGroupDescribeRequest;
 use super::share_group_heartbeat_request::ShareGroupHeartbeatRequest;
 use super::txn_share_acknowledge_request::TxnShareAcknowledgeRequest;
+use super::write_share_group_state_request::WriteShareGroupStateRequest;
 use super::write_txn_markers_request::WriteTxnMarkersRequest;
 use crate::ApiKey;
 use crate::codec::{DecodeError, Message, Reader, Writer};
@@ -52,6 +64,8 @@ pub enum RequestMessage {
     CreateTopics(CreateTopicsRequest),
     /// The request of DeleteTopics.
     DeleteTopics(DeleteTopicsRequest),
+    /// The request of DeleteRecords.
+    DeleteRecords(DeleteRecordsRequest),
     /// The request of InitProducerId.
     InitProducerId(InitProducerIdRequest),
     /// The request of AddPartitionsToTxn.
@@ -64,10 +78,18 @@ pub enum RequestMessage {
     DescribeConfigs(DescribeConfigsRequest),
     /// The request of CreatePartitions.
     CreatePartitions(CreatePartitionsRequest),
+    /// The request of DeleteGroups.
+    DeleteGroups(DeleteGroupsRequest),
     /// The request of IncrementalAlterConfigs.
     IncrementalAlterConfigs(IncrementalAlterConfigsRequest),
     /// The request of DescribeCluster.
     DescribeCluster(DescribeClusterRequest),
+    /// The request of DescribeProducers.
+    DescribeProducers(DescribeProducersRequest),
+    /// The request of DescribeTransactions.
+    DescribeTransactions(DescribeTransactionsRequest),
+    /// The request of ListTransactions.
+    ListTransactions(ListTransactionsRequest),
     /// The request of DescribeTopicPartitions.
     DescribeTopicPartitions(DescribeTopicPartitionsRequest),
     /// The request of ShareGroupHeartbeat.
@@ -78,8 +100,22 @@ pub enum RequestMessage {
     ShareFetch(ShareFetchRequest),
     /// The request of ShareAcknowledge.
     ShareAcknowledge(ShareAcknowledgeRequest),
+    /// The request of InitializeShareGroupState.
+    InitializeShareGroupState(InitializeShareGroupStateRequest),
+    /// The request of ReadShareGroupState.
+    ReadShareGroupState(ReadShareGroupStateRequest),
+    /// The request of WriteShareGroupState.
+    WriteShareGroupState(WriteShareGroupStateRequest),
+    /// The request of DeleteShareGroupState.
+    DeleteShareGroupState(DeleteShareGroupStateRequest),
+    /// The request of ReadShareGroupStateSummary.
+    ReadShareGroupStateSummary(ReadShareGroupStateSummaryRequest),
     /// The request of DescribeShareGroupOffsets.
     DescribeShareGroupOffsets(DescribeShareGroupOffsetsRequest),
+    /// The request of AlterShareGroupOffsets.
+    AlterShareGroupOffsets(AlterShareGroupOffsetsRequest),
+    /// The request of DeleteShareGroupOffsets.
+    DeleteShareGroupOffsets(DeleteShareGroupOffsetsRequest),
     /// The request of TxnShareAcknowledge.
     TxnShareAcknowledge(TxnShareAcknowledgeRequest),
     /// The request of AddShareAcksToTxn.
@@ -101,20 +137,32 @@ impl RequestMessage {
             Self::ApiVersions(_) => ApiKey::ApiVersions,
             Self::CreateTopics(_) => ApiKey::CreateTopics,
             Self::DeleteTopics(_) => ApiKey::DeleteTopics,
+            Self::DeleteRecords(_) => ApiKey::DeleteRecords,
             Self::InitProducerId(_) => ApiKey::InitProducerId,
             Self::AddPartitionsToTxn(_) => ApiKey::AddPartitionsToTxn,
             Self::EndTxn(_) => ApiKey::EndTxn,
             Self::WriteTxnMarkers(_) => ApiKey::WriteTxnMarkers,
             Self::DescribeConfigs(_) => ApiKey::DescribeConfigs,
             Self::CreatePartitions(_) => ApiKey::CreatePartitions,
+            Self::DeleteGroups(_) => ApiKey::DeleteGroups,
             Self::IncrementalAlterConfigs(_) => ApiKey::IncrementalAlterConfigs,
             Self::DescribeCluster(_) => ApiKey::DescribeCluster,
+            Self::DescribeProducers(_) => ApiKey::DescribeProducers,
+            Self::DescribeTransactions(_) => ApiKey::DescribeTransactions,
+            Self::ListTransactions(_) => ApiKey::ListTransactions,
             Self::DescribeTopicPartitions(_) => ApiKey::DescribeTopicPartitions,
             Self::ShareGroupHeartbeat(_) => ApiKey::ShareGroupHeartbeat,
             Self::ShareGroupDescribe(_) => ApiKey::ShareGroupDescribe,
             Self::ShareFetch(_) => ApiKey::ShareFetch,
             Self::ShareAcknowledge(_) => ApiKey::ShareAcknowledge,
+            Self::InitializeShareGroupState(_) => ApiKey::InitializeShareGroupState,
+            Self::ReadShareGroupState(_) => ApiKey::ReadShareGroupState,
+            Self::WriteShareGroupState(_) => ApiKey::WriteShareGroupState,
+            Self::DeleteShareGroupState(_) => ApiKey::DeleteShareGroupState,
+            Self::ReadShareGroupStateSummary(_) => ApiKey::ReadShareGroupStateSummary,
             Self::DescribeShareGroupOffsets(_) => ApiKey::DescribeShareGroupOffsets,
+            Self::AlterShareGroupOffsets(_) => ApiKey::AlterShareGroupOffsets,
+            Self::DeleteShareGroupOffsets(_) => ApiKey::DeleteShareGroupOffsets,
             Self::TxnShareAcknowledge(_) => ApiKey::TxnShareAcknowledge,
             Self::AddShareAcksToTxn(_) => ApiKey::AddShareAcksToTxn,
             Self::SeedTxnShareAcknowledge(_) => ApiKey::SeedTxnShareAcknowledge,
@@ -133,20 +181,32 @@ impl RequestMessage {
             Self::ApiVersions(message) => message.encode(version, out),
             Self::CreateTopics(message) => message.encode(version, out),
             Self::DeleteTopics(message) => message.encode(version, out),
+            Self::DeleteRecords(message) => message.encode(version, out),
             Self::InitProducerId(message) => message.encode(version, out),
             Self::AddPartitionsToTxn(message) => message.encode(version, out),
             Self::EndTxn(message) => message.encode(version, out),
             Self::WriteTxnMarkers(message) => message.encode(version, out),
             Self::DescribeConfigs(message) => message.encode(version, out),
             Self::CreatePartitions(message) => message.encode(version, out),
+            Self::DeleteGroups(message) => message.encode(version, out),
             Self::IncrementalAlterConfigs(message) => message.encode(version, out),
             Self::DescribeCluster(message) => message.encode(version, out),
+            Self::DescribeProducers(message) => message.encode(version, out),
+            Self::DescribeTransactions(message) => message.encode(version, out),
+            Self::ListTransactions(message) => message.encode(version, out),
             Self::DescribeTopicPartitions(message) => message.encode(version, out),
             Self::ShareGroupHeartbeat(message) => message.encode(version, out),
             Self::ShareGroupDescribe(message) => message.encode(version, out),
             Self::ShareFetch(message) => message.encode(version, out),
             Self::ShareAcknowledge(message) => message.encode(version, out),
+            Self::InitializeShareGroupState(message) => message.encode(version, out),
+            Self::ReadShareGroupState(message) => message.encode(version, out),
+            Self::WriteShareGroupState(message) => message.encode(version, out),
+            Self::DeleteShareGroupState(message) => message.encode(version, out),
+            Self::ReadShareGroupStateSummary(message) => message.encode(version, out),
             Self::DescribeShareGroupOffsets(message) => message.encode(version, out),
+            Self::AlterShareGroupOffsets(message) => message.encode(version, out),
+            Self::DeleteShareGroupOffsets(message) => message.encode(version, out),
             Self::TxnShareAcknowledge(message) => message.encode(version, out),
             Self::AddShareAcksToTxn(message) => message.encode(version, out),
             Self::SeedTxnShareAcknowledge(message) => message.encode(version, out),
@@ -158,6 +218,7 @@ impl RequestMessage {
     /// # Errors
     ///
     /// If the version is unknown or the bytes are no such message.
+    #[expect(clippy::too_many_lines, reason = "one step for each field")]
     pub fn decode(key: ApiKey, version: i16, reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
         Ok(match key {
             ApiKey::Produce => Self::Produce(ProduceRequest::decode(version, reader)?),
@@ -171,6 +232,7 @@ impl RequestMessage {
             ApiKey::ApiVersions => Self::ApiVersions(ApiVersionsRequest::decode(version, reader)?),
             ApiKey::CreateTopics => Self::CreateTopics(CreateTopicsRequest::decode(version, reader)?),
             ApiKey::DeleteTopics => Self::DeleteTopics(DeleteTopicsRequest::decode(version, reader)?),
+            ApiKey::DeleteRecords => Self::DeleteRecords(DeleteRecordsRequest::decode(version, reader)?),
             ApiKey::InitProducerId => Self::InitProducerId(InitProducerIdRequest::decode(version, reader)?),
             ApiKey::AddPartitionsToTxn => {
                 Self::AddPartitionsToTxn(AddPartitionsToTxnRequest::decode(version, reader)?)
@@ -185,11 +247,21 @@ impl RequestMessage {
             ApiKey::CreatePartitions => {
                 Self::CreatePartitions(CreatePartitionsRequest::decode(version, reader)?)
             }
+            ApiKey::DeleteGroups => Self::DeleteGroups(DeleteGroupsRequest::decode(version, reader)?),
             ApiKey::IncrementalAlterConfigs => {
                 Self::IncrementalAlterConfigs(IncrementalAlterConfigsRequest::decode(version, reader)?)
             }
             ApiKey::DescribeCluster => {
                 Self::DescribeCluster(DescribeClusterRequest::decode(version, reader)?)
+            }
+            ApiKey::DescribeProducers => {
+                Self::DescribeProducers(DescribeProducersRequest::decode(version, reader)?)
+            }
+            ApiKey::DescribeTransactions => {
+                Self::DescribeTransactions(DescribeTransactionsRequest::decode(version, reader)?)
+            }
+            ApiKey::ListTransactions => {
+                Self::ListTransactions(ListTransactionsRequest::decode(version, reader)?)
             }
             ApiKey::DescribeTopicPartitions => {
                 Self::DescribeTopicPartitions(DescribeTopicPartitionsRequest::decode(version, reader)?)
@@ -204,8 +276,29 @@ impl RequestMessage {
             ApiKey::ShareAcknowledge => {
                 Self::ShareAcknowledge(ShareAcknowledgeRequest::decode(version, reader)?)
             }
+            ApiKey::InitializeShareGroupState => {
+                Self::InitializeShareGroupState(InitializeShareGroupStateRequest::decode(version, reader)?)
+            }
+            ApiKey::ReadShareGroupState => {
+                Self::ReadShareGroupState(ReadShareGroupStateRequest::decode(version, reader)?)
+            }
+            ApiKey::WriteShareGroupState => {
+                Self::WriteShareGroupState(WriteShareGroupStateRequest::decode(version, reader)?)
+            }
+            ApiKey::DeleteShareGroupState => {
+                Self::DeleteShareGroupState(DeleteShareGroupStateRequest::decode(version, reader)?)
+            }
+            ApiKey::ReadShareGroupStateSummary => {
+                Self::ReadShareGroupStateSummary(ReadShareGroupStateSummaryRequest::decode(version, reader)?)
+            }
             ApiKey::DescribeShareGroupOffsets => {
                 Self::DescribeShareGroupOffsets(DescribeShareGroupOffsetsRequest::decode(version, reader)?)
+            }
+            ApiKey::AlterShareGroupOffsets => {
+                Self::AlterShareGroupOffsets(AlterShareGroupOffsetsRequest::decode(version, reader)?)
+            }
+            ApiKey::DeleteShareGroupOffsets => {
+                Self::DeleteShareGroupOffsets(DeleteShareGroupOffsetsRequest::decode(version, reader)?)
             }
             ApiKey::TxnShareAcknowledge => {
                 Self::TxnShareAcknowledge(TxnShareAcknowledgeRequest::decode(version, reader)?)
@@ -273,6 +366,12 @@ impl From<DeleteTopicsRequest> for RequestMessage {
     }
 }
 
+impl From<DeleteRecordsRequest> for RequestMessage {
+    fn from(message: DeleteRecordsRequest) -> Self {
+        Self::DeleteRecords(message)
+    }
+}
+
 impl From<InitProducerIdRequest> for RequestMessage {
     fn from(message: InitProducerIdRequest) -> Self {
         Self::InitProducerId(message)
@@ -309,6 +408,12 @@ impl From<CreatePartitionsRequest> for RequestMessage {
     }
 }
 
+impl From<DeleteGroupsRequest> for RequestMessage {
+    fn from(message: DeleteGroupsRequest) -> Self {
+        Self::DeleteGroups(message)
+    }
+}
+
 impl From<IncrementalAlterConfigsRequest> for RequestMessage {
     fn from(message: IncrementalAlterConfigsRequest) -> Self {
         Self::IncrementalAlterConfigs(message)
@@ -318,6 +423,24 @@ impl From<IncrementalAlterConfigsRequest> for RequestMessage {
 impl From<DescribeClusterRequest> for RequestMessage {
     fn from(message: DescribeClusterRequest) -> Self {
         Self::DescribeCluster(message)
+    }
+}
+
+impl From<DescribeProducersRequest> for RequestMessage {
+    fn from(message: DescribeProducersRequest) -> Self {
+        Self::DescribeProducers(message)
+    }
+}
+
+impl From<DescribeTransactionsRequest> for RequestMessage {
+    fn from(message: DescribeTransactionsRequest) -> Self {
+        Self::DescribeTransactions(message)
+    }
+}
+
+impl From<ListTransactionsRequest> for RequestMessage {
+    fn from(message: ListTransactionsRequest) -> Self {
+        Self::ListTransactions(message)
     }
 }
 
@@ -351,9 +474,51 @@ impl From<ShareAcknowledgeRequest> for RequestMessage {
     }
 }
 
+impl From<InitializeShareGroupStateRequest> for RequestMessage {
+    fn from(message: InitializeShareGroupStateRequest) -> Self {
+        Self::InitializeShareGroupState(message)
+    }
+}
+
+impl From<ReadShareGroupStateRequest> for RequestMessage {
+    fn from(message: ReadShareGroupStateRequest) -> Self {
+        Self::ReadShareGroupState(message)
+    }
+}
+
+impl From<WriteShareGroupStateRequest> for RequestMessage {
+    fn from(message: WriteShareGroupStateRequest) -> Self {
+        Self::WriteShareGroupState(message)
+    }
+}
+
+impl From<DeleteShareGroupStateRequest> for RequestMessage {
+    fn from(message: DeleteShareGroupStateRequest) -> Self {
+        Self::DeleteShareGroupState(message)
+    }
+}
+
+impl From<ReadShareGroupStateSummaryRequest> for RequestMessage {
+    fn from(message: ReadShareGroupStateSummaryRequest) -> Self {
+        Self::ReadShareGroupStateSummary(message)
+    }
+}
+
 impl From<DescribeShareGroupOffsetsRequest> for RequestMessage {
     fn from(message: DescribeShareGroupOffsetsRequest) -> Self {
         Self::DescribeShareGroupOffsets(message)
+    }
+}
+
+impl From<AlterShareGroupOffsetsRequest> for RequestMessage {
+    fn from(message: AlterShareGroupOffsetsRequest) -> Self {
+        Self::AlterShareGroupOffsets(message)
+    }
+}
+
+impl From<DeleteShareGroupOffsetsRequest> for RequestMessage {
+    fn from(message: DeleteShareGroupOffsetsRequest) -> Self {
+        Self::DeleteShareGroupOffsets(message)
     }
 }
 

@@ -4,29 +4,41 @@
 
 use super::add_partitions_to_txn_response::AddPartitionsToTxnResponse;
 use super::add_share_acks_to_txn_response::AddShareAcksToTxnResponse;
+use super::alter_share_group_offsets_response::AlterShareGroupOffsetsResponse;
 use super::api_versions_response::ApiVersionsResponse;
 use super::create_partitions_response::CreatePartitionsResponse;
 use super::create_topics_response::CreateTopicsResponse;
+use super::delete_groups_response::DeleteGroupsResponse;
+use super::delete_records_response::DeleteRecordsResponse;
+use super::delete_share_group_offsets_response::DeleteShareGroupOffsetsResponse;
+use super::delete_share_group_state_response::DeleteShareGroupStateResponse;
 use super::delete_topics_response::DeleteTopicsResponse;
 use super::describe_cluster_response::DescribeClusterResponse;
 use super::describe_configs_response::DescribeConfigsResponse;
+use super::describe_producers_response::DescribeProducersResponse;
 use super::describe_share_group_offsets_response::DescribeShareGroupOffsetsResponse;
 use super::describe_topic_partitions_response::DescribeTopicPartitionsResponse;
+use super::describe_transactions_response::DescribeTransactionsResponse;
 use super::end_txn_response::EndTxnResponse;
 use super::fetch_response::FetchResponse;
 use super::find_coordinator_response::FindCoordinatorResponse;
 use super::incremental_alter_configs_response::IncrementalAlterConfigsResponse;
 use super::init_producer_id_response::InitProducerIdResponse;
+use super::initialize_share_group_state_response::InitializeShareGroupStateResponse;
 use super::list_groups_response::ListGroupsResponse;
 use super::list_offsets_response::ListOffsetsResponse;
+use super::list_transactions_response::ListTransactionsResponse;
 use super::metadata_response::MetadataResponse;
 use super::produce_response::ProduceResponse;
+use super::read_share_group_state_response::ReadShareGroupStateResponse;
+use super::read_share_group_state_summary_response::ReadShareGroupStateSummaryResponse;
 use super::seed_txn_share_acknowledge_response::SeedTxnShareAcknowledgeResponse;
 use super::share_acknowledge_response::ShareAcknowledgeResponse;
 use super::share_fetch_response::ShareFetchResponse;
 use super::share_group_describe_response::ShareGroupDescribeResponse;
 use super::share_group_heartbeat_response::ShareGroupHeartbeatResponse;
 use super::txn_share_acknowledge_response::TxnShareAcknowledgeResponse;
+use super::write_share_group_state_response::WriteShareGroupStateResponse;
 use super::write_txn_markers_response::WriteTxnMarkersResponse;
 use crate::ApiKey;
 use crate::codec::{DecodeError, Message, Reader, Writer};
@@ -52,6 +64,8 @@ pub enum ResponseMessage {
     CreateTopics(CreateTopicsResponse),
     /// The answer of DeleteTopics.
     DeleteTopics(DeleteTopicsResponse),
+    /// The answer of DeleteRecords.
+    DeleteRecords(DeleteRecordsResponse),
     /// The answer of InitProducerId.
     InitProducerId(InitProducerIdResponse),
     /// The answer of AddPartitionsToTxn.
@@ -64,10 +78,18 @@ pub enum ResponseMessage {
     DescribeConfigs(DescribeConfigsResponse),
     /// The answer of CreatePartitions.
     CreatePartitions(CreatePartitionsResponse),
+    /// The answer of DeleteGroups.
+    DeleteGroups(DeleteGroupsResponse),
     /// The answer of IncrementalAlterConfigs.
     IncrementalAlterConfigs(IncrementalAlterConfigsResponse),
     /// The answer of DescribeCluster.
     DescribeCluster(DescribeClusterResponse),
+    /// The answer of DescribeProducers.
+    DescribeProducers(DescribeProducersResponse),
+    /// The answer of DescribeTransactions.
+    DescribeTransactions(DescribeTransactionsResponse),
+    /// The answer of ListTransactions.
+    ListTransactions(ListTransactionsResponse),
     /// The answer of DescribeTopicPartitions.
     DescribeTopicPartitions(DescribeTopicPartitionsResponse),
     /// The answer of ShareGroupHeartbeat.
@@ -78,8 +100,22 @@ pub enum ResponseMessage {
     ShareFetch(ShareFetchResponse),
     /// The answer of ShareAcknowledge.
     ShareAcknowledge(ShareAcknowledgeResponse),
+    /// The answer of InitializeShareGroupState.
+    InitializeShareGroupState(InitializeShareGroupStateResponse),
+    /// The answer of ReadShareGroupState.
+    ReadShareGroupState(ReadShareGroupStateResponse),
+    /// The answer of WriteShareGroupState.
+    WriteShareGroupState(WriteShareGroupStateResponse),
+    /// The answer of DeleteShareGroupState.
+    DeleteShareGroupState(DeleteShareGroupStateResponse),
+    /// The answer of ReadShareGroupStateSummary.
+    ReadShareGroupStateSummary(ReadShareGroupStateSummaryResponse),
     /// The answer of DescribeShareGroupOffsets.
     DescribeShareGroupOffsets(DescribeShareGroupOffsetsResponse),
+    /// The answer of AlterShareGroupOffsets.
+    AlterShareGroupOffsets(AlterShareGroupOffsetsResponse),
+    /// The answer of DeleteShareGroupOffsets.
+    DeleteShareGroupOffsets(DeleteShareGroupOffsetsResponse),
     /// The answer of TxnShareAcknowledge.
     TxnShareAcknowledge(TxnShareAcknowledgeResponse),
     /// The answer of AddShareAcksToTxn.
@@ -101,20 +137,32 @@ impl ResponseMessage {
             Self::ApiVersions(_) => ApiKey::ApiVersions,
             Self::CreateTopics(_) => ApiKey::CreateTopics,
             Self::DeleteTopics(_) => ApiKey::DeleteTopics,
+            Self::DeleteRecords(_) => ApiKey::DeleteRecords,
             Self::InitProducerId(_) => ApiKey::InitProducerId,
             Self::AddPartitionsToTxn(_) => ApiKey::AddPartitionsToTxn,
             Self::EndTxn(_) => ApiKey::EndTxn,
             Self::WriteTxnMarkers(_) => ApiKey::WriteTxnMarkers,
             Self::DescribeConfigs(_) => ApiKey::DescribeConfigs,
             Self::CreatePartitions(_) => ApiKey::CreatePartitions,
+            Self::DeleteGroups(_) => ApiKey::DeleteGroups,
             Self::IncrementalAlterConfigs(_) => ApiKey::IncrementalAlterConfigs,
             Self::DescribeCluster(_) => ApiKey::DescribeCluster,
+            Self::DescribeProducers(_) => ApiKey::DescribeProducers,
+            Self::DescribeTransactions(_) => ApiKey::DescribeTransactions,
+            Self::ListTransactions(_) => ApiKey::ListTransactions,
             Self::DescribeTopicPartitions(_) => ApiKey::DescribeTopicPartitions,
             Self::ShareGroupHeartbeat(_) => ApiKey::ShareGroupHeartbeat,
             Self::ShareGroupDescribe(_) => ApiKey::ShareGroupDescribe,
             Self::ShareFetch(_) => ApiKey::ShareFetch,
             Self::ShareAcknowledge(_) => ApiKey::ShareAcknowledge,
+            Self::InitializeShareGroupState(_) => ApiKey::InitializeShareGroupState,
+            Self::ReadShareGroupState(_) => ApiKey::ReadShareGroupState,
+            Self::WriteShareGroupState(_) => ApiKey::WriteShareGroupState,
+            Self::DeleteShareGroupState(_) => ApiKey::DeleteShareGroupState,
+            Self::ReadShareGroupStateSummary(_) => ApiKey::ReadShareGroupStateSummary,
             Self::DescribeShareGroupOffsets(_) => ApiKey::DescribeShareGroupOffsets,
+            Self::AlterShareGroupOffsets(_) => ApiKey::AlterShareGroupOffsets,
+            Self::DeleteShareGroupOffsets(_) => ApiKey::DeleteShareGroupOffsets,
             Self::TxnShareAcknowledge(_) => ApiKey::TxnShareAcknowledge,
             Self::AddShareAcksToTxn(_) => ApiKey::AddShareAcksToTxn,
             Self::SeedTxnShareAcknowledge(_) => ApiKey::SeedTxnShareAcknowledge,
@@ -133,20 +181,32 @@ impl ResponseMessage {
             Self::ApiVersions(message) => message.encode(version, out),
             Self::CreateTopics(message) => message.encode(version, out),
             Self::DeleteTopics(message) => message.encode(version, out),
+            Self::DeleteRecords(message) => message.encode(version, out),
             Self::InitProducerId(message) => message.encode(version, out),
             Self::AddPartitionsToTxn(message) => message.encode(version, out),
             Self::EndTxn(message) => message.encode(version, out),
             Self::WriteTxnMarkers(message) => message.encode(version, out),
             Self::DescribeConfigs(message) => message.encode(version, out),
             Self::CreatePartitions(message) => message.encode(version, out),
+            Self::DeleteGroups(message) => message.encode(version, out),
             Self::IncrementalAlterConfigs(message) => message.encode(version, out),
             Self::DescribeCluster(message) => message.encode(version, out),
+            Self::DescribeProducers(message) => message.encode(version, out),
+            Self::DescribeTransactions(message) => message.encode(version, out),
+            Self::ListTransactions(message) => message.encode(version, out),
             Self::DescribeTopicPartitions(message) => message.encode(version, out),
             Self::ShareGroupHeartbeat(message) => message.encode(version, out),
             Self::ShareGroupDescribe(message) => message.encode(version, out),
             Self::ShareFetch(message) => message.encode(version, out),
             Self::ShareAcknowledge(message) => message.encode(version, out),
+            Self::InitializeShareGroupState(message) => message.encode(version, out),
+            Self::ReadShareGroupState(message) => message.encode(version, out),
+            Self::WriteShareGroupState(message) => message.encode(version, out),
+            Self::DeleteShareGroupState(message) => message.encode(version, out),
+            Self::ReadShareGroupStateSummary(message) => message.encode(version, out),
             Self::DescribeShareGroupOffsets(message) => message.encode(version, out),
+            Self::AlterShareGroupOffsets(message) => message.encode(version, out),
+            Self::DeleteShareGroupOffsets(message) => message.encode(version, out),
             Self::TxnShareAcknowledge(message) => message.encode(version, out),
             Self::AddShareAcksToTxn(message) => message.encode(version, out),
             Self::SeedTxnShareAcknowledge(message) => message.encode(version, out),
@@ -158,6 +218,7 @@ impl ResponseMessage {
     /// # Errors
     ///
     /// If the version is unknown or the bytes are no such message.
+    #[expect(clippy::too_many_lines, reason = "one step for each field")]
     pub fn decode(key: ApiKey, version: i16, reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
         Ok(match key {
             ApiKey::Produce => Self::Produce(ProduceResponse::decode(version, reader)?),
@@ -171,6 +232,7 @@ impl ResponseMessage {
             ApiKey::ApiVersions => Self::ApiVersions(ApiVersionsResponse::decode(version, reader)?),
             ApiKey::CreateTopics => Self::CreateTopics(CreateTopicsResponse::decode(version, reader)?),
             ApiKey::DeleteTopics => Self::DeleteTopics(DeleteTopicsResponse::decode(version, reader)?),
+            ApiKey::DeleteRecords => Self::DeleteRecords(DeleteRecordsResponse::decode(version, reader)?),
             ApiKey::InitProducerId => Self::InitProducerId(InitProducerIdResponse::decode(version, reader)?),
             ApiKey::AddPartitionsToTxn => {
                 Self::AddPartitionsToTxn(AddPartitionsToTxnResponse::decode(version, reader)?)
@@ -185,11 +247,21 @@ impl ResponseMessage {
             ApiKey::CreatePartitions => {
                 Self::CreatePartitions(CreatePartitionsResponse::decode(version, reader)?)
             }
+            ApiKey::DeleteGroups => Self::DeleteGroups(DeleteGroupsResponse::decode(version, reader)?),
             ApiKey::IncrementalAlterConfigs => {
                 Self::IncrementalAlterConfigs(IncrementalAlterConfigsResponse::decode(version, reader)?)
             }
             ApiKey::DescribeCluster => {
                 Self::DescribeCluster(DescribeClusterResponse::decode(version, reader)?)
+            }
+            ApiKey::DescribeProducers => {
+                Self::DescribeProducers(DescribeProducersResponse::decode(version, reader)?)
+            }
+            ApiKey::DescribeTransactions => {
+                Self::DescribeTransactions(DescribeTransactionsResponse::decode(version, reader)?)
+            }
+            ApiKey::ListTransactions => {
+                Self::ListTransactions(ListTransactionsResponse::decode(version, reader)?)
             }
             ApiKey::DescribeTopicPartitions => {
                 Self::DescribeTopicPartitions(DescribeTopicPartitionsResponse::decode(version, reader)?)
@@ -204,8 +276,29 @@ impl ResponseMessage {
             ApiKey::ShareAcknowledge => {
                 Self::ShareAcknowledge(ShareAcknowledgeResponse::decode(version, reader)?)
             }
+            ApiKey::InitializeShareGroupState => {
+                Self::InitializeShareGroupState(InitializeShareGroupStateResponse::decode(version, reader)?)
+            }
+            ApiKey::ReadShareGroupState => {
+                Self::ReadShareGroupState(ReadShareGroupStateResponse::decode(version, reader)?)
+            }
+            ApiKey::WriteShareGroupState => {
+                Self::WriteShareGroupState(WriteShareGroupStateResponse::decode(version, reader)?)
+            }
+            ApiKey::DeleteShareGroupState => {
+                Self::DeleteShareGroupState(DeleteShareGroupStateResponse::decode(version, reader)?)
+            }
+            ApiKey::ReadShareGroupStateSummary => {
+                Self::ReadShareGroupStateSummary(ReadShareGroupStateSummaryResponse::decode(version, reader)?)
+            }
             ApiKey::DescribeShareGroupOffsets => {
                 Self::DescribeShareGroupOffsets(DescribeShareGroupOffsetsResponse::decode(version, reader)?)
+            }
+            ApiKey::AlterShareGroupOffsets => {
+                Self::AlterShareGroupOffsets(AlterShareGroupOffsetsResponse::decode(version, reader)?)
+            }
+            ApiKey::DeleteShareGroupOffsets => {
+                Self::DeleteShareGroupOffsets(DeleteShareGroupOffsetsResponse::decode(version, reader)?)
             }
             ApiKey::TxnShareAcknowledge => {
                 Self::TxnShareAcknowledge(TxnShareAcknowledgeResponse::decode(version, reader)?)
@@ -273,6 +366,12 @@ impl From<DeleteTopicsResponse> for ResponseMessage {
     }
 }
 
+impl From<DeleteRecordsResponse> for ResponseMessage {
+    fn from(message: DeleteRecordsResponse) -> Self {
+        Self::DeleteRecords(message)
+    }
+}
+
 impl From<InitProducerIdResponse> for ResponseMessage {
     fn from(message: InitProducerIdResponse) -> Self {
         Self::InitProducerId(message)
@@ -309,6 +408,12 @@ impl From<CreatePartitionsResponse> for ResponseMessage {
     }
 }
 
+impl From<DeleteGroupsResponse> for ResponseMessage {
+    fn from(message: DeleteGroupsResponse) -> Self {
+        Self::DeleteGroups(message)
+    }
+}
+
 impl From<IncrementalAlterConfigsResponse> for ResponseMessage {
     fn from(message: IncrementalAlterConfigsResponse) -> Self {
         Self::IncrementalAlterConfigs(message)
@@ -318,6 +423,24 @@ impl From<IncrementalAlterConfigsResponse> for ResponseMessage {
 impl From<DescribeClusterResponse> for ResponseMessage {
     fn from(message: DescribeClusterResponse) -> Self {
         Self::DescribeCluster(message)
+    }
+}
+
+impl From<DescribeProducersResponse> for ResponseMessage {
+    fn from(message: DescribeProducersResponse) -> Self {
+        Self::DescribeProducers(message)
+    }
+}
+
+impl From<DescribeTransactionsResponse> for ResponseMessage {
+    fn from(message: DescribeTransactionsResponse) -> Self {
+        Self::DescribeTransactions(message)
+    }
+}
+
+impl From<ListTransactionsResponse> for ResponseMessage {
+    fn from(message: ListTransactionsResponse) -> Self {
+        Self::ListTransactions(message)
     }
 }
 
@@ -351,9 +474,51 @@ impl From<ShareAcknowledgeResponse> for ResponseMessage {
     }
 }
 
+impl From<InitializeShareGroupStateResponse> for ResponseMessage {
+    fn from(message: InitializeShareGroupStateResponse) -> Self {
+        Self::InitializeShareGroupState(message)
+    }
+}
+
+impl From<ReadShareGroupStateResponse> for ResponseMessage {
+    fn from(message: ReadShareGroupStateResponse) -> Self {
+        Self::ReadShareGroupState(message)
+    }
+}
+
+impl From<WriteShareGroupStateResponse> for ResponseMessage {
+    fn from(message: WriteShareGroupStateResponse) -> Self {
+        Self::WriteShareGroupState(message)
+    }
+}
+
+impl From<DeleteShareGroupStateResponse> for ResponseMessage {
+    fn from(message: DeleteShareGroupStateResponse) -> Self {
+        Self::DeleteShareGroupState(message)
+    }
+}
+
+impl From<ReadShareGroupStateSummaryResponse> for ResponseMessage {
+    fn from(message: ReadShareGroupStateSummaryResponse) -> Self {
+        Self::ReadShareGroupStateSummary(message)
+    }
+}
+
 impl From<DescribeShareGroupOffsetsResponse> for ResponseMessage {
     fn from(message: DescribeShareGroupOffsetsResponse) -> Self {
         Self::DescribeShareGroupOffsets(message)
+    }
+}
+
+impl From<AlterShareGroupOffsetsResponse> for ResponseMessage {
+    fn from(message: AlterShareGroupOffsetsResponse) -> Self {
+        Self::AlterShareGroupOffsets(message)
+    }
+}
+
+impl From<DeleteShareGroupOffsetsResponse> for ResponseMessage {
+    fn from(message: DeleteShareGroupOffsetsResponse) -> Self {
+        Self::DeleteShareGroupOffsets(message)
     }
 }
 

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use sharemark_group_coordinator::InitialiseShareStates;
+use sharemark_group_coordinator::{DeleteShareStates, InitialiseShareStates};
 use sharemark_protocol::{LeaderEpoch, MemberEpoch, NodeId, SharePartitionKey, TopicPartition};
 use sharemark_share_coordinator::WriteState;
 use sharemark_txn_coordinator::Marker;
@@ -33,7 +33,19 @@ pub(super) struct Crossing {
 #[derive(Clone, Debug)]
 pub(super) enum Call {
     /// Group coordinator to share coordinator: initialise share partitions (`share.state.init`).
-    InitialiseShareStates(InitialiseShareStates),
+    InitialiseShareStates {
+        /// The share partitions.
+        states: InitialiseShareStates,
+        /// The request that waits for it, if one does.
+        then: Option<OperationId>,
+    },
+    /// Group coordinator to share coordinator: drop the states of share partitions.
+    DeleteShareStates {
+        /// The share partitions.
+        states: DeleteShareStates,
+        /// The request that waits for it.
+        then: OperationId,
+    },
     /// Share partition leader to share coordinator: tell a state (`share.state.read`).
     ReadShareState {
         /// The share partition.
@@ -96,9 +108,16 @@ impl Broker {
     pub(super) fn carry_out(&mut self, now: Now, crossing: Crossing) {
         let Crossing { from, to, call } = crossing;
         match call {
-            Call::InitialiseShareStates(states) => {
+            Call::InitialiseShareStates { states, then } => {
                 let (done, failed) = self.initialise_share_states(now, to, &states);
                 self.complete_initialise(now, from, &states.group_id, &done, &failed);
+                if let Some(id) = then {
+                    self.complete_altered(now, from, id, &failed);
+                }
+            }
+            Call::DeleteShareStates { states, then } => {
+                let outcome = self.delete_share_states(now, to, &states);
+                self.complete_deleted(now, from, then, &states, outcome);
             }
             Call::ReadShareState { key, leader_epoch } => {
                 let read = self.read_share_state(now, to, &key, leader_epoch);
@@ -140,7 +159,12 @@ impl Broker {
         match self.nodes.get(&node).and_then(|node| node.operations.get(id)) {
             Some(Operation::Produce(_)) => self.complete_produce_join(now, node, id, added),
             Some(Operation::Stage(_)) => self.complete_stage_join(now, node, id, added),
-            Some(Operation::Acknowledge(_) | Operation::DescribeShareGroupOffsets(_)) | None => {}
+            Some(
+                Operation::Acknowledge(_)
+                | Operation::DescribeShareGroupOffsets(_)
+                | Operation::GroupAdmin(_),
+            )
+            | None => {}
         }
     }
 }

@@ -15,6 +15,7 @@ use super::cluster::{CONSUMER_OFFSETS, SHARE_GROUP_STATE};
 use super::coordinators::record_offset;
 use super::crossing::{Call, Crossing};
 use super::input::Now;
+use super::operations::OperationId;
 
 impl Broker {
     /// Returns the shard of a group at `node`, with its partition.
@@ -79,8 +80,13 @@ impl Broker {
     }
 
     /// Asks the share coordinators to initialise share partitions: one crossing for each node that leads some of
-    /// their states.
-    pub(super) fn cross_to_initialise(&mut self, from: NodeId, wanted: &InitialiseShareStates) {
+    /// their states; returns how many. `then` is the request that waits for them, if one does.
+    pub(super) fn cross_to_initialise(
+        &mut self,
+        from: NodeId,
+        wanted: &InitialiseShareStates,
+        then: Option<OperationId>,
+    ) -> usize {
         let mut by_node: std::collections::BTreeMap<NodeId, InitialiseShareStates> =
             std::collections::BTreeMap::new();
         for topic in &wanted.topics {
@@ -107,9 +113,12 @@ impl Broker {
                 }
             }
         }
+        let count = by_node.len();
         for (to, states) in by_node {
-            self.crossings.push_back(Crossing { from, to, call: Call::InitialiseShareStates(states) });
+            let call = Call::InitialiseShareStates { states, then };
+            self.crossings.push_back(Crossing { from, to, call });
         }
+        count
     }
 
     /// Goes on at the group coordinator when a share coordinator has initialised what it was asked to, or not.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::describe_share_group_offsets::DescribeOffsetsOperation;
+use super::group_admin::GroupAdminOperation;
 use super::produce::ProduceOperation;
 use super::share_acknowledge::AcknowledgeOperation;
 use super::stages::StageOperation;
@@ -18,6 +19,8 @@ pub(super) enum Operation {
     Acknowledge(Box<AcknowledgeOperation>),
     /// A DescribeShareGroupOffsets whose states are being told.
     DescribeShareGroupOffsets(Box<DescribeOffsetsOperation>),
+    /// An administrator's request about share groups, whose states are being changed.
+    GroupAdmin(Box<GroupAdminOperation>),
     /// A request whose acknowledgements become part of a transaction.
     Stage(Box<StageOperation>),
     /// A Produce whose transaction is being looked up.

@@ -7,6 +7,7 @@ use super::input::{ConnectionId, Now, Request};
 
 impl Broker {
     /// Hands a request to the handler of its kind.
+    #[expect(clippy::too_many_lines, reason = "one line a kind of request")]
     pub(super) fn handle_request(&mut self, now: Now, request: Request) {
         let Request { origin, message, checked } = request;
         match message {
@@ -14,18 +15,31 @@ impl Broker {
                 self.handle_add_partitions_to_txn(now, &origin, &body)
             }
             RequestMessage::AddShareAcksToTxn(body) => self.handle_add_share_acks_to_txn(now, &origin, &body),
+            RequestMessage::AlterShareGroupOffsets(body) => {
+                self.handle_alter_share_group_offsets(now, origin, &body);
+            }
             RequestMessage::ApiVersions(body) => self.handle_api_versions(&origin, &body),
             RequestMessage::CreatePartitions(body) => self.handle_create_partitions(now, &origin, &body),
             RequestMessage::CreateTopics(body) => self.handle_create_topics(now, &origin, &body),
+            RequestMessage::DeleteGroups(body) => self.handle_delete_groups(now, origin, &body),
+            RequestMessage::DeleteRecords(body) => self.handle_delete_records(&origin, &body),
+            RequestMessage::DeleteShareGroupOffsets(body) => {
+                self.handle_delete_share_group_offsets(now, origin, &body);
+            }
+            RequestMessage::DeleteShareGroupState(body) => {
+                self.handle_delete_share_group_state(now, &origin, &body);
+            }
             RequestMessage::DeleteTopics(body) => self.handle_delete_topics(now, &origin, &body),
             RequestMessage::DescribeCluster(body) => self.handle_describe_cluster(&origin, &body),
             RequestMessage::DescribeConfigs(body) => self.handle_describe_configs(&origin, &body),
+            RequestMessage::DescribeProducers(body) => self.handle_describe_producers(&origin, &body),
             RequestMessage::DescribeShareGroupOffsets(body) => {
                 self.handle_describe_share_group_offsets(origin, &body);
             }
             RequestMessage::DescribeTopicPartitions(body) => {
                 self.handle_describe_topic_partitions(&origin, &body)
             }
+            RequestMessage::DescribeTransactions(body) => self.handle_describe_transactions(&origin, &body),
             RequestMessage::EndTxn(body) => self.handle_end_txn(now, &origin, &body),
             RequestMessage::Fetch(body) => self.handle_fetch(now, origin, body),
             RequestMessage::FindCoordinator(body) => self.handle_find_coordinator(now, &origin, &body),
@@ -33,10 +47,20 @@ impl Broker {
                 self.handle_incremental_alter_configs(&origin, &body);
             }
             RequestMessage::InitProducerId(body) => self.handle_init_producer_id(now, &origin, &body),
+            RequestMessage::InitializeShareGroupState(body) => {
+                self.handle_initialize_share_group_state(now, &origin, &body);
+            }
             RequestMessage::ListGroups(body) => self.handle_list_groups(&origin, &body),
             RequestMessage::ListOffsets(body) => self.handle_list_offsets(&origin, &body),
+            RequestMessage::ListTransactions(body) => self.handle_list_transactions(now, &origin, &body),
             RequestMessage::Metadata(body) => self.handle_metadata(now, &origin, &body),
             RequestMessage::Produce(body) => self.handle_produce(now, origin, body, checked),
+            RequestMessage::ReadShareGroupState(body) => {
+                self.handle_read_share_group_state(now, &origin, &body);
+            }
+            RequestMessage::ReadShareGroupStateSummary(body) => {
+                self.handle_read_share_group_state_summary(&origin, &body);
+            }
             RequestMessage::SeedTxnShareAcknowledge(body) => {
                 self.handle_seed_txn_share_acknowledge(origin, &body)
             }
@@ -47,6 +71,9 @@ impl Broker {
                 self.handle_share_group_heartbeat(now, &origin, &body)
             }
             RequestMessage::TxnShareAcknowledge(body) => self.handle_txn_share_acknowledge(origin, &body),
+            RequestMessage::WriteShareGroupState(body) => {
+                self.handle_write_share_group_state(now, &origin, &body);
+            }
             RequestMessage::WriteTxnMarkers(body) => self.handle_write_txn_markers(now, &origin, &body),
         }
     }

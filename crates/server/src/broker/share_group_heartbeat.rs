@@ -33,7 +33,7 @@ impl Broker {
                         let interval_ms = answer.heartbeat_interval_ms.min(FIRST_ASSIGNMENT_INTERVAL_MS);
                         answer.heartbeat_interval_ms = interval_ms;
                     }
-                    self.cross_to_initialise(origin.node, &states);
+                    self.cross_to_initialise(origin.node, &states, None);
                 }
                 answered(request, answer)
             }

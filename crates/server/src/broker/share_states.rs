@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use sharemark_group_coordinator::{InitialiseShareStates, TopicPartitions};
+use sharemark_group_coordinator::{DeleteShareStates, InitialiseShareStates, TopicPartitions};
 use sharemark_protocol::{
     CoordinatorRecord, ErrorCode, LeaderEpoch, NodeId, SharePartitionKey, TopicId, TopicIdPartition,
 };
@@ -147,6 +147,47 @@ impl Broker {
             }
         }
         (done, failed)
+    }
+
+    /// Removes a stored state; one that is not there is fine.
+    ///
+    /// # Errors
+    ///
+    /// - `NotCoordinator` if another node keeps it.
+    /// - What the log refuses.
+    pub(super) fn delete_share_state(
+        &mut self,
+        now: Now,
+        node: NodeId,
+        key: &SharePartitionKey,
+    ) -> Result<(), ErrorCode> {
+        let (at, shard) = self.share_state_shard(node, key)?;
+        let records: Vec<StateRecord> = shard.decide_delete(key).into_iter().collect();
+        self.commit_state_records(now, node, at, &records)
+    }
+
+    /// Removes stored states of a group; stops at the first that cannot be.
+    ///
+    /// # Errors
+    ///
+    /// - As [`Self::delete_share_state`].
+    pub(super) fn delete_share_states(
+        &mut self,
+        now: Now,
+        node: NodeId,
+        states: &DeleteShareStates,
+    ) -> Result<(), ErrorCode> {
+        for (topic_id, partitions) in &states.partitions {
+            for partition in partitions {
+                let key = SharePartitionKey {
+                    group_id: states.group_id.clone(),
+                    topic_id: *topic_id,
+                    partition: *partition,
+                };
+                self.delete_share_state(now, node, &key)?;
+            }
+        }
+        Ok(())
     }
 
     /// Removes the stored states of deleted topics.

@@ -445,27 +445,30 @@ impl Broker {
     fn stage_operation(&self, node: NodeId, id: OperationId) -> Option<&StageOperation> {
         match self.nodes.get(&node)?.operations.get(id)? {
             Operation::Stage(operation) => Some(operation),
-            Operation::Acknowledge(_) | Operation::DescribeShareGroupOffsets(_) | Operation::Produce(_) => {
-                None
-            }
+            Operation::Acknowledge(_)
+            | Operation::DescribeShareGroupOffsets(_)
+            | Operation::GroupAdmin(_)
+            | Operation::Produce(_) => None,
         }
     }
 
     fn stage_operation_mut(&mut self, node: NodeId, id: OperationId) -> Option<&mut StageOperation> {
         match self.nodes.get_mut(&node)?.operations.get_mut(id)? {
             Operation::Stage(operation) => Some(operation),
-            Operation::Acknowledge(_) | Operation::DescribeShareGroupOffsets(_) | Operation::Produce(_) => {
-                None
-            }
+            Operation::Acknowledge(_)
+            | Operation::DescribeShareGroupOffsets(_)
+            | Operation::GroupAdmin(_)
+            | Operation::Produce(_) => None,
         }
     }
 
     fn take_stage_operation(&mut self, node: NodeId, id: OperationId) -> Option<Box<StageOperation>> {
         match self.nodes.get_mut(&node)?.operations.finish(id)? {
             Operation::Stage(operation) => Some(operation),
-            Operation::Acknowledge(_) | Operation::DescribeShareGroupOffsets(_) | Operation::Produce(_) => {
-                None
-            }
+            Operation::Acknowledge(_)
+            | Operation::DescribeShareGroupOffsets(_)
+            | Operation::GroupAdmin(_)
+            | Operation::Produce(_) => None,
         }
     }
 }

@@ -47,17 +47,17 @@ pub struct ListFilter {
 const PASSING_STATES: [&str; 2] = ["Dead", "PrepareEpochFence"];
 
 impl ListFilter {
-    /// Adds a state by its name; returns whether Kafka knows it. Names that it does not know filter nothing.
+    /// Adds a state by its name; returns whether Kafka knows it. No transaction is in a state of another name, so
+    /// that with nothing but such names none is listed.
     pub fn add_state(&mut self, name: &str) -> bool {
-        if let Some(state) = TransactionState::from_name(name) {
-            self.states.get_or_insert_default().insert(state);
-            return true;
+        let states = self.states.get_or_insert_default();
+        match TransactionState::from_name(name) {
+            Some(state) => {
+                states.insert(state);
+                true
+            }
+            None => PASSING_STATES.contains(&name),
         }
-        let is_known = PASSING_STATES.contains(&name);
-        if is_known {
-            self.states.get_or_insert_default();
-        }
-        is_known
     }
 
     /// Adds a producer id.

@@ -28,7 +28,7 @@ fn lists_are_filtered() {
         (&["Ongoing"], &[true], &["x Ongoing"]),
         (&["Empty", "Ongoing"], &[true, true], &both),
         (&["Dead"], &[true], &[]),
-        (&["Nonsense"], &[false], &both),
+        (&["Nonsense"], &[false], &[]),
         (&["Nonsense", "Empty"], &[false, true], &["y Empty"]),
     ];
     for (names, known, expected) in states {

@@ -1,0 +1,257 @@
+//! The wire forms of what leaders and group coordinators ask of a share coordinator: InitializeShareGroupState (83),
+//! ReadShareGroupState (84), WriteShareGroupState (85, versions 0-1), DeleteShareGroupState (86) and
+//! ReadShareGroupStateSummary (87, versions 0-1).
+//!
+//! Inside the process these are crossings; on the wire they are for tools that look at stored state.
+
+use std::sync::Arc;
+
+use sharemark_protocol::messages::ResponseMessage;
+use sharemark_protocol::messages::{
+    delete_share_group_state_request as delete_request, delete_share_group_state_response as delete_response,
+    initialize_share_group_state_request as initialize_request,
+    initialize_share_group_state_response as initialize_response,
+    read_share_group_state_request as read_request, read_share_group_state_response as read_response,
+    read_share_group_state_summary_request as summary_request,
+    read_share_group_state_summary_response as summary_response,
+    write_share_group_state_request as write_request, write_share_group_state_response as write_response,
+};
+use sharemark_protocol::{
+    ErrorCode, LeaderEpoch, Offset, OffsetRange, SharePartitionKey, StateEpoch, StrBytes, TopicId,
+};
+use sharemark_share_coordinator::{InitializeState, ReadState, RecordState, StateBatch, WriteState};
+
+use super::Broker;
+use super::authorize::{Operation, Resource, authorize};
+use super::input::{Now, Origin};
+
+/// Names the share partition of a request.
+fn key_of(group_id: &StrBytes, topic_id: TopicId, partition: i32) -> SharePartitionKey {
+    SharePartitionKey { group_id: Arc::from(&**group_id), topic_id, partition }
+}
+
+fn text(error: ErrorCode) -> Option<StrBytes> {
+    (error != ErrorCode::None).then(|| error.name().into())
+}
+
+impl Broker {
+    /// Judges a request that only brokers send.
+    fn decide_share_state_request(&self, origin: &Origin, key: &SharePartitionKey) -> Result<(), ErrorCode> {
+        if !authorize(&origin.principal, Operation::ClusterAction, Resource::Cluster) {
+            return Err(ErrorCode::ClusterAuthorizationFailed);
+        }
+        if key.group_id.is_empty() || key.topic_id == TopicId::ZERO || key.partition < 0 {
+            return Err(ErrorCode::InvalidRequest);
+        }
+        Ok(())
+    }
+
+    pub(super) fn handle_initialize_share_group_state(
+        &mut self,
+        now: Now,
+        origin: &Origin,
+        request: &initialize_request::InitializeShareGroupStateRequest,
+    ) {
+        let mut results = Vec::with_capacity(request.topics.len());
+        for topic in &request.topics {
+            let mut partitions = Vec::with_capacity(topic.partitions.len());
+            for asked in &topic.partitions {
+                let initialize = InitializeState {
+                    key: key_of(&request.group_id, topic.topic_id, asked.partition),
+                    state_epoch: StateEpoch::new(asked.state_epoch),
+                    start_offset: Offset::new(asked.start_offset),
+                };
+                let error = ErrorCode::of(&self.initialize_share_state(now, origin, &initialize));
+                partitions.push(initialize_response::PartitionResult {
+                    partition: asked.partition,
+                    error_code: error.code(),
+                    error_message: text(error),
+                });
+            }
+            results.push(initialize_response::InitializeStateResult { topic_id: topic.topic_id, partitions });
+        }
+        let response = initialize_response::InitializeShareGroupStateResponse { results };
+        self.answer(origin, ResponseMessage::InitializeShareGroupState(response));
+    }
+
+    fn initialize_share_state(
+        &mut self,
+        now: Now,
+        origin: &Origin,
+        initialize: &InitializeState,
+    ) -> Result<(), ErrorCode> {
+        self.decide_share_state_request(origin, &initialize.key)?;
+        let (at, shard) = self.share_state_shard(origin.node, &initialize.key)?;
+        let record = shard.decide_initialize(initialize, now.clock)?;
+        self.commit_state_records(now, origin.node, at, std::slice::from_ref(&record))
+    }
+
+    pub(super) fn handle_read_share_group_state(
+        &mut self,
+        now: Now,
+        origin: &Origin,
+        request: &read_request::ReadShareGroupStateRequest,
+    ) {
+        let mut results = Vec::with_capacity(request.topics.len());
+        for topic in &request.topics {
+            let mut partitions = Vec::with_capacity(topic.partitions.len());
+            for asked in &topic.partitions {
+                let key = key_of(&request.group_id, topic.topic_id, asked.partition);
+                let outcome = self
+                    .decide_share_state_request(origin, &key)
+                    .and_then(|()| non_negative(asked.leader_epoch))
+                    .and_then(|epoch| self.read_share_state(now, origin.node, &key, LeaderEpoch::new(epoch)));
+                let error = ErrorCode::of(&outcome);
+                partitions.push(match outcome {
+                    Ok(state) => read_on_wire(asked.partition, &state),
+                    Err(_) => read_response::PartitionResult {
+                        partition: asked.partition,
+                        error_code: error.code(),
+                        error_message: text(error),
+                        ..read_response::PartitionResult::default()
+                    },
+                });
+            }
+            results.push(read_response::ReadStateResult { topic_id: topic.topic_id, partitions });
+        }
+        let response = read_response::ReadShareGroupStateResponse { results };
+        self.answer(origin, ResponseMessage::ReadShareGroupState(response));
+    }
+
+    pub(super) fn handle_write_share_group_state(
+        &mut self,
+        now: Now,
+        origin: &Origin,
+        request: &write_request::WriteShareGroupStateRequest,
+    ) {
+        let mut results = Vec::with_capacity(request.topics.len());
+        for topic in &request.topics {
+            let mut partitions = Vec::with_capacity(topic.partitions.len());
+            for asked in &topic.partitions {
+                let key = key_of(&request.group_id, topic.topic_id, asked.partition);
+                let outcome = self
+                    .decide_share_state_request(origin, &key)
+                    .and_then(|()| write_of(key, asked))
+                    .and_then(|write| self.write_share_state(now, origin.node, &write));
+                let error = ErrorCode::of(&outcome);
+                partitions.push(write_response::PartitionResult {
+                    partition: asked.partition,
+                    error_code: error.code(),
+                    error_message: text(error),
+                });
+            }
+            results.push(write_response::WriteStateResult { topic_id: topic.topic_id, partitions });
+        }
+        let response = write_response::WriteShareGroupStateResponse { results };
+        self.answer(origin, ResponseMessage::WriteShareGroupState(response));
+    }
+
+    pub(super) fn handle_delete_share_group_state(
+        &mut self,
+        now: Now,
+        origin: &Origin,
+        request: &delete_request::DeleteShareGroupStateRequest,
+    ) {
+        let mut results = Vec::with_capacity(request.topics.len());
+        for topic in &request.topics {
+            let mut partitions = Vec::with_capacity(topic.partitions.len());
+            for asked in &topic.partitions {
+                let key = key_of(&request.group_id, topic.topic_id, asked.partition);
+                let outcome = self
+                    .decide_share_state_request(origin, &key)
+                    .and_then(|()| self.delete_share_state(now, origin.node, &key));
+                let error = ErrorCode::of(&outcome);
+                partitions.push(delete_response::PartitionResult {
+                    partition: asked.partition,
+                    error_code: error.code(),
+                    error_message: text(error),
+                });
+            }
+            results.push(delete_response::DeleteStateResult { topic_id: topic.topic_id, partitions });
+        }
+        let response = delete_response::DeleteShareGroupStateResponse { results };
+        self.answer(origin, ResponseMessage::DeleteShareGroupState(response));
+    }
+
+    pub(super) fn handle_read_share_group_state_summary(
+        &mut self,
+        origin: &Origin,
+        request: &summary_request::ReadShareGroupStateSummaryRequest,
+    ) {
+        let mut results = Vec::with_capacity(request.topics.len());
+        for topic in &request.topics {
+            let mut partitions = Vec::with_capacity(topic.partitions.len());
+            for asked in &topic.partitions {
+                let key = key_of(&request.group_id, topic.topic_id, asked.partition);
+                let outcome = self
+                    .decide_share_state_request(origin, &key)
+                    .and_then(|()| self.share_state_shard(origin.node, &key))
+                    .map(|(_, shard)| shard.summary(&key));
+                let error = ErrorCode::of(&outcome);
+                partitions.push(match outcome {
+                    Ok(summary) => summary_response::PartitionResult {
+                        partition: asked.partition,
+                        state_epoch: summary.state_epoch.get(),
+                        leader_epoch: summary.leader_epoch.get(),
+                        start_offset: Offset::to_wire(summary.start_offset),
+                        delivery_complete_count: summary.delivery_complete_count.unwrap_or(-1),
+                        ..summary_response::PartitionResult::default()
+                    },
+                    Err(_) => summary_response::PartitionResult {
+                        partition: asked.partition,
+                        error_code: error.code(),
+                        error_message: text(error),
+                        ..summary_response::PartitionResult::default()
+                    },
+                });
+            }
+            results.push(summary_response::ReadStateSummaryResult { topic_id: topic.topic_id, partitions });
+        }
+        let response = summary_response::ReadShareGroupStateSummaryResponse { results };
+        self.answer(origin, ResponseMessage::ReadShareGroupStateSummary(response));
+    }
+}
+
+/// Refuses an epoch that no leader and no state has.
+fn non_negative(epoch: i32) -> Result<i32, ErrorCode> {
+    if epoch < 0 { Err(ErrorCode::InvalidRequest) } else { Ok(epoch) }
+}
+
+fn read_on_wire(partition: i32, state: &ReadState) -> read_response::PartitionResult {
+    read_response::PartitionResult {
+        partition,
+        state_epoch: state.state_epoch.get(),
+        start_offset: Offset::to_wire(state.start_offset),
+        state_batches: state
+            .batches
+            .iter()
+            .map(|batch| read_response::StateBatch {
+                first_offset: batch.range.first().get(),
+                last_offset: batch.range.last().get(),
+                delivery_state: batch.state.id(),
+                delivery_count: batch.delivery_count,
+                ..read_response::StateBatch::default()
+            })
+            .collect(),
+        ..read_response::PartitionResult::default()
+    }
+}
+
+fn write_of(key: SharePartitionKey, asked: &write_request::PartitionData) -> Result<WriteState, ErrorCode> {
+    let batches = asked.state_batches.iter().map(|batch| {
+        let range = Offset::new(batch.first_offset)
+            .zip(Offset::new(batch.last_offset))
+            .and_then(|(first, last)| OffsetRange::new(first, last));
+        let (range, state) = range.zip(RecordState::from_id(batch.delivery_state))?;
+        Some(StateBatch { range, state, delivery_count: batch.delivery_count, staged: None })
+    });
+    let batches: Option<Vec<StateBatch>> = batches.collect();
+    Ok(WriteState {
+        key,
+        state_epoch: Some(StateEpoch::new(non_negative(asked.state_epoch)?)),
+        leader_epoch: Some(LeaderEpoch::new(non_negative(asked.leader_epoch)?)),
+        start_offset: Offset::new(asked.start_offset),
+        delivery_complete_count: Some(asked.delivery_complete_count).filter(|count| 0 <= *count),
+        batches: batches.ok_or(ErrorCode::InvalidRequest)?,
+    })
+}
