@@ -86,10 +86,6 @@ impl Broker {
         }
     }
 
-    #[expect(
-        clippy::type_complexity,
-        reason = "the answer, and what is to be initialised before it goes out"
-    )]
     fn alter_offsets(
         &mut self,
         now: Now,
@@ -202,7 +198,6 @@ impl Broker {
         }
     }
 
-    #[expect(clippy::type_complexity, reason = "the answer, and what is to be deleted before it goes out")]
     fn delete_offsets(
         &mut self,
         now: Now,

@@ -7,7 +7,6 @@ use super::input::{ConnectionId, Now, Request};
 
 impl Broker {
     /// Hands a request to the handler of its kind.
-    #[expect(clippy::too_many_lines, reason = "one line a kind of request")]
     pub(super) fn handle_request(&mut self, now: Now, request: Request) {
         let Request { origin, message, checked } = request;
         match message {
