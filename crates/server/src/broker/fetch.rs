@@ -104,6 +104,11 @@ impl Broker {
         }
     }
 
+    /// Returns whether a fetch that waits could be answered, so that something has not woken it.
+    pub(super) fn is_fetch_ready(&self, origin: &Origin, wait: &FetchWait) -> bool {
+        self.fetch(origin, wait).failed || wait.min_bytes <= self.available_bytes(origin, wait)
+    }
+
     /// Returns how many bytes there are for a fetch, up to its limit for each partition. Batches are whole, so an
     /// answer may have to stay below the minimum although more is there; that is not waited for.
     fn available_bytes(&self, origin: &Origin, wait: &FetchWait) -> usize {

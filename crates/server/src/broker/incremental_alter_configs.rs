@@ -13,7 +13,7 @@ use sharemark_protocol::messages::incremental_alter_configs_request::{
 use sharemark_protocol::messages::incremental_alter_configs_response::{
     AlterConfigsResourceResponse, IncrementalAlterConfigsResponse,
 };
-use sharemark_protocol::{ErrorCode, NodeId};
+use sharemark_protocol::{ErrorCode, NodeId, TopicIdPartition};
 
 use super::Broker;
 use super::authorize::{Operation, Resource, authorize};
@@ -50,6 +50,7 @@ impl Broker {
             if let (Ok(change), false) = (&outcome, request.validate_only) {
                 self.cluster.configs.replay(change);
                 self.cluster.refresh_log_configs(&change.resource);
+                self.wake_group(&change.resource);
             }
             let (error, message) = match outcome {
                 Ok(_) => (ErrorCode::None, None),
@@ -64,6 +65,16 @@ impl Broker {
         }
         let response = IncrementalAlterConfigsResponse { throttle_time_ms: 0, responses };
         self.answer(origin, ResponseMessage::IncrementalAlterConfigs(response));
+    }
+
+    /// Wakes who waits for records of a group, which may now get more of them.
+    fn wake_group(&mut self, changed: &ConfigResource) {
+        let ConfigResource::Group(group_id) = changed else { return };
+        let keys = self.nodes.values().flat_map(|node| node.share_partitions.keys());
+        let of_group = keys.filter(|key| key.group_id == *group_id);
+        let places =
+            of_group.map(|key| TopicIdPartition { topic_id: key.topic_id, partition: key.partition });
+        self.changed.extend(places);
     }
 
     fn decide_alter(

@@ -10,6 +10,7 @@ use super::Broker;
 use super::cluster::{CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE};
 use super::input::{ConnectionId, Now};
 use super::node::Node;
+use super::parked::{Parked, Wait};
 use super::share_partitions::SharePartitionSlot;
 
 impl Broker {
@@ -44,6 +45,9 @@ impl Broker {
             check_node(node);
         }
         for (id, node) in &self.nodes {
+            for parked in node.parked.iter() {
+                self.check_waits(*id, parked);
+            }
             for (key, slot) in &node.share_partitions {
                 match slot {
                     SharePartitionSlot::Active { partition, .. } => self.check_stored(*id, key, partition),
@@ -52,6 +56,16 @@ impl Broker {
                 }
             }
         }
+    }
+
+    /// Checks that who waits has nothing to get.
+    fn check_waits(&self, node: NodeId, parked: &Parked) {
+        let is_ready = match &parked.wait {
+            Wait::Fetch(wait) => self.is_fetch_ready(&parked.origin, wait),
+            Wait::ShareFetch(wait) => self.is_share_fetch_ready(node, wait),
+            Wait::Time(_) => false,
+        };
+        assert!(!is_ready, "whoever waits is woken by what it waits for: {parked:?}");
     }
 
     /// Checks that whoever took over an internal partition now would know what its leader knows.

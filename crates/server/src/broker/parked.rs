@@ -97,6 +97,11 @@ impl ParkedRequests {
         self.by_connection.get(&connection).copied()
     }
 
+    /// Returns the requests that wait, oldest first.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Parked> + '_ {
+        self.entries.values().map(|(parked, _)| parked)
+    }
+
     /// Returns the connections whose request waits.
     pub(super) fn connections(&self) -> impl Iterator<Item = ConnectionId> + '_ {
         self.by_connection.keys().copied()

@@ -8,7 +8,7 @@ mod answer;
 use sharemark_protocol::messages::ResponseMessage;
 use sharemark_protocol::messages::share_fetch_request::ShareFetchRequest;
 use sharemark_protocol::messages::share_fetch_response::ShareFetchResponse;
-use sharemark_protocol::{ErrorCode, Timestamp, TopicIdPartition};
+use sharemark_protocol::{ErrorCode, NodeId, Timestamp, TopicIdPartition};
 use sharemark_share_coordinator::{
     AcknowledgementBatch, AcquireMode, AcquireRequest, ConnectionId, SessionFetch, SessionPlan,
     ShareSessionKey,
@@ -20,6 +20,7 @@ use super::authorize::{Operation, Resource, authorize};
 use super::input::{Now, Origin};
 use super::parked::{Parked, Wait, Wake};
 use super::share_acknowledge::{AcknowledgedPartition, AfterAcknowledge, acknowledge_rules, session_key};
+use super::share_partitions::share_key;
 
 /// A ShareFetch on its way.
 #[derive(Clone, Debug)]
@@ -200,6 +201,24 @@ impl Broker {
             // Whoever half-closed may be gone: it acquires nothing more.
             Wake::PeerClosed => self.finish_share_fetch(now, origin, wait, false),
         }
+    }
+
+    /// Returns whether a fetch that waits could be answered, so that something has not woken it.
+    pub(super) fn is_share_fetch_ready(&self, node: NodeId, wait: &ShareFetchWait) -> bool {
+        let config = self.share_partition_config(&wait.session.group_id);
+        let mut available = 0;
+        let mut any = false;
+        for &at in &wait.partitions {
+            let key = share_key(&wait.session.group_id, at);
+            if self.cluster.partition(at).is_none_or(|partition| partition.leader != node) {
+                return true; // With an error.
+            }
+            if self.share_partition(node, &key).is_some_and(|partition| partition.can_acquire(&config)) {
+                any = true;
+                available += self.readable_bytes(node, &key, &config, wait.max_bytes);
+            }
+        }
+        any && wait.min_bytes <= available
     }
 
     /// Answers a fetch if there is enough, or parks it. With `last` it waits for nothing but states being loaded,
