@@ -114,6 +114,9 @@ impl Core {
         else {
             panic!("an answer is of its request's kind")
         };
+        if answer.error_code == sharemark_protocol::ErrorCode::ConcurrentTransactions.code() {
+            return self.init_producer(transactional_id); // What was in the way is aborted now.
+        }
         assert_eq!(answer.error_code, 0);
         Producer::from_wire(answer.producer_id, answer.producer_epoch).unwrap()
     }

@@ -1,10 +1,10 @@
 //! Internal topics can be deleted like others. What stood on them goes, and they begin anew when they are missed.
 
-use sharemark_protocol::ErrorCode;
 use sharemark_protocol::messages as m;
 use sharemark_protocol::messages::{RequestMessage, ResponseMessage};
+use sharemark_protocol::{ErrorCode, TopicIdPartition};
 
-use super::{BatchBuilder, Core, as_share_fetch, produce, produce_errors};
+use super::{BatchBuilder, Core, Now, as_share_fetch, produce, produce_errors};
 
 /// Lets the latest of all deadlines pass, and checks that none is left behind.
 fn assert_deadlines_pass(core: &mut Core) {
@@ -92,4 +92,51 @@ fn stage(core: &mut Core) -> i16 {
         Some(topic) => topic.partitions[0].error_code,
         None => answer.error_code,
     }
+}
+
+#[test]
+fn what_compaction_and_pruning_leave_says_the_same() {
+    let mut core = Core::new();
+    for member in ["A", "B"] {
+        assert_eq!(core.join("g", member), 0);
+    }
+    assert!(core.share_fetch(2, 0).is_none());
+    for round in 0..5 {
+        let producer = core.init_producer("x");
+        let batch = BatchBuilder::new().producer(producer, 0).transactional();
+        assert_eq!(produce_errors(core.call(12, produce(vec![(0, batch)], Some("x")))), [0]);
+        let _fetched = core.broker.poll_output();
+        let _staged = stage(&mut core);
+        if round % 2 == 0 {
+            let request = m::end_txn_request::EndTxnRequest {
+                transactional_id: "x".into(),
+                producer_id: producer.id.get(),
+                producer_epoch: producer.epoch.get(),
+                committed: round == 0,
+            };
+            core.call(5, RequestMessage::EndTxn(request));
+        }
+        core.advance(1_000);
+    }
+    core.advance(60_000); // Both members are forgotten, and the last transaction is aborted.
+    let batch_count = |core: &Core| -> usize {
+        let internal = core.broker.cluster.topics().filter(|topic| topic.is_internal());
+        internal.flat_map(|topic| &topic.partitions).map(|partition| partition.log.batch_count()).sum()
+    };
+    let before = batch_count(&core);
+    for _ in 0..3 {
+        for name in ["__consumer_offsets", "__transaction_state", "__share_group_state"] {
+            let topic = core.broker.cluster.topic_named(name).unwrap();
+            let (topic_id, count) = (topic.id, topic.partitions.len());
+            for partition in 0..i32::try_from(count).unwrap() {
+                let now = Now { clock: core.now, real: core.now };
+                core.broker.shrink(now, TopicIdPartition { topic_id, partition });
+            }
+        }
+        core.advance(1); // Which checks that replay equals live.
+        core.advance(2 * 86_400_000); // Tombstones go.
+    }
+    let after = batch_count(&core);
+    assert!(after * 2 < before, "most of the records are gone: {before} {after}");
+    assert_eq!(core.join("g", "A"), 0);
 }
