@@ -18,6 +18,8 @@ pub(super) const CONSUMER_OFFSETS: &str = "__consumer_offsets";
 pub(super) const TRANSACTION_STATE: &str = "__transaction_state";
 /// The topic of share partitions' states.
 pub(super) const SHARE_GROUP_STATE: &str = "__share_group_state";
+/// The topic of the controllers, which nobody may create.
+pub(super) const CLUSTER_METADATA: &str = "__cluster_metadata";
 
 /// How many deleted topics are remembered by their id.
 const DELETED_TOPICS_MAX: usize = 1_000;

@@ -13,6 +13,7 @@ use sharemark_protocol::{ErrorCode, NodeId};
 
 use super::Broker;
 use super::authorize::{Operation, Resource, authorize};
+use super::cluster::CLUSTER_METADATA;
 use super::input::{Now, Origin};
 use super::topics::check_topic_name;
 use crate::config::{AlterError, AlterOperation, ConfigChange, ConfigResource};
@@ -98,7 +99,7 @@ impl Broker {
         if !authorize(&origin.principal, Operation::Create, Resource::Topic(name)) {
             return Err((ErrorCode::TopicAuthorizationFailed, "Authorization failed.".into()));
         }
-        if name == "__cluster_metadata" {
+        if name == CLUSTER_METADATA {
             let text = "Creation of internal topic __cluster_metadata is prohibited.";
             return Err((ErrorCode::TopicAuthorizationFailed, text.into()));
         }
@@ -106,14 +107,9 @@ impl Broker {
         if self.cluster.topic_named(name).is_some() {
             return Err((ErrorCode::TopicAlreadyExists, format!("Topic '{name}' already exists.")));
         }
-        // Metric names take dots for underscores, so two such topics would share their metrics.
-        if name.contains(['.', '_']) {
-            let flattened = name.replace('.', "_");
-            if let Some(other) = self.cluster.topics().find(|other| other.name.replace('.', "_") == flattened)
-            {
-                let text = format!("Topic '{name}' collides with existing topic: {}", other.name);
-                return Err((ErrorCode::InvalidTopicException, text));
-            }
+        if let Some(other) = self.colliding_topic(name) {
+            let text = format!("Topic '{name}' collides with existing topic: {}", other.name);
+            return Err((ErrorCode::InvalidTopicException, text));
         }
         let configs = self.decide_topic_configs(topic)?;
         let (partition_count, replica_count, assignment) = self.decide_placement(topic)?;

@@ -57,14 +57,28 @@ pub(super) fn by_topic<T>(told: impl IntoIterator<Item = (TopicIdPartition, T)>)
 }
 
 impl Broker {
+    /// Returns the topic beside which there can be none of this name: metric names take dots for underscores, so two
+    /// such topics would share their metrics.
+    pub(super) fn colliding_topic(&self, name: &str) -> Option<&Topic> {
+        if !name.contains(['.', '_']) {
+            return None;
+        }
+        let flattened = name.replace('.', "_");
+        self.cluster.topics().find(|other| other.name.replace('.', "_") == flattened)
+    }
+
     /// Creates a topic that is missed, with the broker's defaults.
     ///
     /// # Errors
     ///
-    /// - `InvalidTopicException` if Kafka allows no topic of that name.
+    /// - `InvalidTopicException` if Kafka allows no topic of that name, or not beside those that there are.
+    /// - `UnknownTopicOrPartition` for the name that only controllers know.
     pub(super) fn auto_create_topic(&mut self, now: Now, name: &str) -> Result<TopicId, ErrorCode> {
-        if check_topic_name(name).is_err() {
+        if check_topic_name(name).is_err() || self.colliding_topic(name).is_some() {
             return Err(ErrorCode::InvalidTopicException);
+        }
+        if name == cluster::CLUSTER_METADATA {
+            return Err(ErrorCode::UnknownTopicOrPartition);
         }
         let settings = self.cluster.configs.broker();
         let partition_count = match name {

@@ -77,3 +77,26 @@ fn a_request_creates_no_more_partitions_than_ten_thousand() {
     assert_eq!(add(1_002), [refused, refused, refused]);
     assert_eq!(add(1_001), [0, 0, missing]);
 }
+
+#[test]
+fn a_topic_that_is_asked_for_is_created_if_it_may_exist() {
+    use m::metadata_request::{MetadataRequest, MetadataRequestTopic};
+    let mut core = Core::new();
+    let mut ask = |name: &str| {
+        let topic = MetadataRequestTopic { name: Some(name.into()), ..Default::default() };
+        let request = MetadataRequest {
+            topics: Some(vec![topic]),
+            allow_auto_topic_creation: true,
+            ..Default::default()
+        };
+        let ResponseMessage::Metadata(answer) = core.call(12, RequestMessage::Metadata(request)) else {
+            panic!("an answer is of its request's kind")
+        };
+        answer.topics[0].error_code
+    };
+    assert_eq!(ask("a.b"), 0);
+    assert_eq!(ask("a.b"), 0);
+    assert_eq!(ask("a_b"), ErrorCode::InvalidTopicException.code());
+    assert_eq!(ask("a/b"), ErrorCode::InvalidTopicException.code());
+    assert_eq!(ask("__cluster_metadata"), ErrorCode::UnknownTopicOrPartition.code());
+}
