@@ -15,7 +15,7 @@ pub(super) enum Progress {
     Ends,
 }
 
-/// One call of [`SharePartition::acquire`] under way.
+/// One call of `SharePartition::acquire` under way.
 pub(super) struct Acquisition<'a> {
     pub(super) owner: u16,
     pub(super) deadline_ms: i64,
