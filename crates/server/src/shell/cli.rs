@@ -117,8 +117,7 @@ struct ServeOptions {
     /// Record every input of the core (not built yet)
     #[arg(long, value_name = "FILE")]
     journal: Option<PathBuf>,
-    /// Most memory that records may take: bytes, or with KiB, MiB or GiB; then Produce is refused with
-    /// KAFKA_STORAGE_ERROR [default: a quarter of the machine's]
+    /// Most memory for records: bytes, or with KiB, MiB or GiB [default: a quarter of the machine's]
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     memory_limit: Option<u64>,
 }
