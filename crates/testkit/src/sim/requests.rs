@@ -287,6 +287,24 @@ pub(super) fn stage_early(
     })
 }
 
+/// Ends a transaction under the rules of version 2, where a marker bears an epoch above that of its data.
+pub(super) fn markers(producer: Producer, committed: bool, partitions: &[(&str, i32)]) -> RequestMessage {
+    use m::write_txn_markers_request as write;
+    let topic = |(name, partition): &(&str, i32)| write::WritableTxnMarkerTopic {
+        name: (*name).into(),
+        partition_indexes: vec![*partition],
+    };
+    let marker = write::WritableTxnMarker {
+        producer_id: producer.id.get(),
+        producer_epoch: producer.epoch.get(),
+        transaction_result: committed,
+        topics: partitions.iter().map(topic).collect(),
+        coordinator_epoch: 0,
+        transaction_version: 2,
+    };
+    RequestMessage::WriteTxnMarkers(write::WriteTxnMarkersRequest { markers: vec![marker] })
+}
+
 pub(super) fn earliest_offset(place: Place) -> RequestMessage {
     use m::list_offsets_request as list;
     let partition = list::ListOffsetsPartition {

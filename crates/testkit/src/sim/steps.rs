@@ -19,8 +19,9 @@ use super::world::World;
 
 /// How long a lock lasts.
 pub(super) const LOCK_MS: i64 = 1_000;
-/// How long a transaction may stay open.
-pub(super) const TXN_TIMEOUT_MS: i32 = 5_000;
+/// How long a transaction may stay open, where records stay and where they are deleted after a while: there a
+/// transaction may last longer than its records.
+pub(super) const TXN_TIMEOUT_MS: [i32; 2] = [5_000, 90_000];
 /// How long a member is known after a heartbeat.
 pub(super) const SESSION_TIMEOUT_MS: i64 = 45_000;
 /// How often a record is delivered at most.
@@ -33,7 +34,7 @@ pub(super) const OUTPUT: &str = "out";
 type Step = fn(&mut Run);
 
 /// All steps with how often they are taken, before the seed changes that.
-const STEPS: [(Step, usize); 16] = [
+const STEPS: [(Step, usize); 17] = [
     (Run::produce, 12),
     (Run::fetch, 24),
     (Run::acknowledge, 14),
@@ -46,6 +47,7 @@ const STEPS: [(Step, usize); 16] = [
     (Run::produce_in_txn, 8),
     (Run::end_txn, 10),
     (Run::init_producer, 2),
+    (Run::repeat_markers, 2),
     (Run::advance, 16),
     (Run::disconnect, 2),
     (Run::replace_topic, 1),
@@ -159,10 +161,14 @@ impl Run {
 
     pub(super) fn pass(&mut self, ms: i64) {
         self.world.advance(ms);
-        self.oracle.pass(self.world.now, i64::from(TXN_TIMEOUT_MS));
+        self.oracle.pass(self.world.now, i64::from(self.txn_timeout_ms()));
         if self.loses_records {
             self.look_up_log_starts();
         }
+    }
+
+    pub(super) fn txn_timeout_ms(&self) -> i32 {
+        TXN_TIMEOUT_MS[usize::from(self.loses_records)]
     }
 
     /// Changes how a group is served.

@@ -95,7 +95,8 @@ impl Run {
     pub(super) fn fetch(&mut self) {
         let (member, node) = self.any_member_and_node();
         let wait = if self.random.one_in(2) { 0 } else { 300 };
-        let count = i32::try_from(self.random.between(1, 12)).unwrap_or(1);
+        let most = if self.random.one_in(6) { 60 } else { 12 };
+        let count = i32::try_from(self.random.between(1, most)).unwrap_or(1);
         let mode = i8::from(self.random.one_in(3));
         self.fetch_from(member, node, wait, (count, mode));
     }

@@ -64,10 +64,10 @@ impl Run {
     }
 
     pub(super) fn values(&mut self, kind: &str) -> Vec<String> {
-        let count = self.random.between(1, 4);
+        let most = if self.random.one_in(8) { 40 } else { 4 };
         let first = self.value_count;
-        self.value_count += 4;
-        (first..).map(|number| format!("{kind}-{number}")).take(usize::try_from(count).unwrap_or(1)).collect()
+        self.value_count += 1 + self.random.below(most);
+        (first..self.value_count).map(|number| format!("{kind}-{number}")).collect()
     }
 
     /// Produces records outside transactions.

@@ -7,7 +7,7 @@ use sharemark_protocol::{ErrorCode, NodeId, Producer};
 
 use super::super::oracle::{Fate, Seen, Txn, TxnState};
 use super::super::requests::{self, Acknowledged, Place};
-use super::{Run, TXN_TIMEOUT_MS};
+use super::Run;
 
 const ACCEPT: i8 = 1;
 const REJECT: i8 = 3;
@@ -26,7 +26,7 @@ impl Run {
             self.oracle.end(txn, TxnState::Aborted);
         }
         for _ in 0..2 {
-            let answer = self.world.ask(coordinator, 5, requests::init_producer(id, TXN_TIMEOUT_MS));
+            let answer = self.world.ask(coordinator, 5, requests::init_producer(id, self.txn_timeout_ms()));
             self.absorb();
             let ResponseMessage::InitProducerId(answer) = answer else { panic!("{answer:?}") };
             if answer.error_code == 0 {
@@ -225,5 +225,21 @@ impl Run {
         assert!(self.oracle.txns[txn].state != TxnState::Open, "an open transaction ends: {answer:?}");
         self.oracle.end(txn, TxnState::Aborted);
         self.writers[index].become_producer(None);
+    }
+
+    /// Sends markers of a writer's last transaction once more, or others that bear its epoch: what it does next is
+    /// none of their business.
+    pub(super) fn repeat_markers(&mut self) {
+        let index = self.random.below(self.writers.len());
+        let writer = &self.writers[index];
+        let Some(producer) = writer.producer.filter(|_| !writer.is_old) else { return };
+        let committed = self.random.one_in(2);
+        let mut partitions = vec![("__share_group_state", 0), ("__share_group_state", 1)];
+        partitions.extend(self.outputs.iter().map(|place| (place.topic, place.partition)));
+        for node in self.world.nodes().to_vec() {
+            let answer = self.world.ask(node, 2, requests::markers(producer, committed, &partitions));
+            let ResponseMessage::WriteTxnMarkers(answer) = answer else { panic!("{answer:?}") };
+            assert_eq!(answer.markers.len(), 1);
+        }
     }
 }
