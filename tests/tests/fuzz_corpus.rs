@@ -107,6 +107,7 @@ fn seeds_are_written_on_demand() {
     seeds.messages();
     seeds.records();
     seeds.state_records();
+    seeds.write("commands", "walk", &(0..=255).collect::<Vec<u8>>());
     seeds.write("share_partition", "walk", &(0..=255).collect::<Vec<u8>>());
 }
 

@@ -2,6 +2,7 @@
 //!
 //! The files that once found something are replayed by an ordinary test.
 
+mod commands;
 mod connections;
 mod frames;
 mod messages;
@@ -11,6 +12,7 @@ mod recorder;
 mod records;
 mod state_records;
 
+pub use commands::{COMMAND_LEN, run_commands};
 pub use connections::Connections;
 pub use frames::{FrameEvent, FrameEvents, frame_events, run_frames};
 pub use messages::run_messages;
@@ -26,6 +28,7 @@ pub type Target = (&'static str, fn(&[u8]));
 
 /// All fuzz targets.
 pub const TARGETS: &[Target] = &[
+    ("commands", run_commands),
     ("frames", run_frames),
     ("messages", run_messages),
     ("records", run_records),

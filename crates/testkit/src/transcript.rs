@@ -21,7 +21,7 @@ pub use self::core::CoreTarget;
 pub use arguments::CommandError;
 pub use names::Names;
 pub use script::{Block, Origin, Part, Script, ScriptError};
-pub use session::{Session, is_sharemark_only};
+pub use session::{Member, Producer, Session, is_sharemark_only};
 pub use target::{Kind, Received, Target, TcpTarget};
 pub use warm_up::{find_coordinators, warm_up};
 

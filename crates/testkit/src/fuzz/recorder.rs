@@ -11,12 +11,7 @@ use crate::transcript::{CommandError, Kind, Names, Received, Session, Target, fi
 /// Runs `commands`, as far as they can be run, and returns the events that a fuzz target takes them for, and what
 /// each printed.
 pub fn record<'a>(commands: impl Iterator<Item = &'a str>) -> (FrameEvents, Vec<String>) {
-    let mut recorder = Recorder {
-        connections: Connections::new(),
-        events: FrameEvents::default(),
-        opened: 0,
-        elapsed_ms: 0,
-    };
+    let mut recorder = Recorder::new(Connections::new());
     let mut outcome = Vec::new();
     let mut session = Session::new(&mut recorder, Names::new(String::new(), START_MS));
     if let Err(error) = find_coordinators(&mut session) {
@@ -31,14 +26,19 @@ pub fn record<'a>(commands: impl Iterator<Item = &'a str>) -> (FrameEvents, Vec<
     (recorder.events, outcome)
 }
 
-struct Recorder {
-    connections: Connections,
+/// A broker in this process as a target of transcripts, and what was done to it.
+pub(super) struct Recorder {
+    pub(super) connections: Connections,
     events: FrameEvents,
     opened: usize,
     elapsed_ms: i64,
 }
 
 impl Recorder {
+    pub(super) fn new(connections: Connections) -> Self {
+        Self { connections, events: FrameEvents::default(), opened: 0, elapsed_ms: 0 }
+    }
+
     fn name(connection: usize) -> u8 {
         u8::try_from(connection % usize::from(CONNECTIONS)).unwrap_or(0)
     }
