@@ -90,8 +90,10 @@ impl Model {
         if let Some(error) = self.refusal(first, last, fits) {
             return error;
         }
-        let from = first.max(self.start());
-        for (state, _) in self.records.iter_mut().take(last + 1).skip(from) {
+        if first < self.start() {
+            return "INVALID_RECORD_STATE"; // It may be done by another transaction.
+        }
+        for (state, _) in self.records.iter_mut().take(last + 1).skip(first) {
             *state = staged;
         }
         "NONE"

@@ -2,7 +2,8 @@
 //! TxnShareAcknowledge (32093).
 //!
 //! Differences from the public draft: each partition of a request is staged as a whole or not at all; a repeat of
-//! what is staged already succeeds. See `docs/protocol.md`.
+//! what is staged already succeeds; what lies below the start offset is refused, since it may have been acknowledged by
+//! another transaction, and then both would commit an output for one record. See `docs/protocol.md`.
 
 use sharemark_protocol::messages::ResponseMessage;
 use sharemark_protocol::messages::add_share_acks_to_txn_request::AddShareAcksToTxnRequest;

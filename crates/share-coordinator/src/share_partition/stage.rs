@@ -29,8 +29,8 @@ impl SharePartition {
     ///
     /// - `InvalidRequest` if a range is malformed, out of order or overlaps another, has a type other than
     ///   accept, reject or (where allowed) gap, or reaches past what was acquired.
-    /// - `InvalidRecordState` if a record is not locked for `member`, its change is still being stored, or it
-    ///   is pending otherwise than said.
+    /// - `InvalidRecordState` if a record is not locked for `member`, its change is still being stored, it is
+    ///   pending otherwise than said, or it lies below the start offset.
     /// - `UnknownServerError` if too many transactions wait for records of this share partition.
     pub fn decide_stage(
         &self,
@@ -62,7 +62,10 @@ impl SharePartition {
         let owner = member.map(|member| self.members.find(member).unwrap_or(NO_OWNER));
         let mut hint = 0;
         for batch in batches {
-            let Some(place) = self.locate(batch, hint)? else { continue };
+            // An ordinary acknowledgement passes over what is done below the start offset. A staged one must not: the
+            // record may be done by somebody else's transaction, and then this one's output would be a second.
+            let place = self.locate(batch, hint)?.filter(|_| self.start <= batch.first_offset);
+            let Some(place) = place else { return Err(ErrorCode::InvalidRecordState) };
             hint = place.index;
             let mut cursor = place.first;
             let mut index = place.index;

@@ -138,15 +138,23 @@ fn a_repeat_succeeds_without_a_write_and_anything_else_is_refused() {
     assert_eq!(driver.stage(Some("A"), producer(8, 3), &[(0, 3, &[1])]), INVALID_STATE, "another producer");
 }
 
+/// It may be another transaction that has dealt with it: that must not count as this one's.
 #[test]
-fn what_is_below_the_start_counts_as_staged() {
+fn what_is_below_the_start_is_not_staged() {
     let mut driver = held();
     assert_eq!(driver.accept("A", 0, 4), ErrorCode::None);
     let owner = producer(7, 3);
-    assert_eq!(driver.stage(Some("B"), owner, &[(0, 4, &[1])]), ErrorCode::None);
+    for member in [Some("A"), Some("B"), None] {
+        assert_eq!(driver.stage(member, owner, &[(0, 4, &[1])]), INVALID_STATE);
+    }
+    assert_eq!(driver.stage(Some("A"), owner, &[(0, 6, &[1])]), INVALID_STATE, "partly below");
+    assert_eq!(
+        driver.stage(Some("A"), owner, &[(3, 3, &[1]), (5, 6, &[1])]),
+        INVALID_STATE,
+        "all or nothing"
+    );
     assert!(driver.plan.is_empty());
-    assert_eq!(driver.stage(Some("A"), owner, &[(0, 6, &[1])]), ErrorCode::None);
-    assert_eq!(driver.plan.batches()[0].range, range(5, 6));
+    assert_eq!(driver.stage(Some("A"), owner, &[(5, 6, &[1])]), ErrorCode::None);
 }
 
 #[test]

@@ -71,7 +71,9 @@ impl NaiveSharePartition {
         }
         let mut plan = NaivePlan::default();
         for batch in batches {
-            let Some(first) = self.first_judged(batch)? else { continue };
+            // What lies below the start offset may be done by another transaction.
+            let first = self.first_judged(batch)?.filter(|_| self.start <= batch.first_offset);
+            let Some(first) = first else { return Err(ErrorCode::InvalidRecordState) };
             for offset in first..=batch.last_offset {
                 let acknowledge_type = type_at(batch, offset).ok_or(ErrorCode::InvalidRequest)?;
                 let pending = self.records.get(&offset).and_then(|record| record.staged);
