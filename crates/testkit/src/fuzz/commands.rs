@@ -78,91 +78,128 @@ fn session(recorder: &mut Recorder) -> Session<'_> {
 }
 
 /// Returns the command that these bytes tell.
-fn command(&[kind, who, what, first, more, extra]: &[u8; COMMAND_LEN]) -> String {
-    let member = pick(who, &["A", "A", "B", "C"]);
-    let group = pick(who / 4, &["g", "g", "g", "h"]);
-    let producer = pick(who / 16, &["p1", "p1", "p2", "p3"]);
-    let partition = pick(what, &["t-0", "t-0", "t-0", "t-1", "out-0", "none-0"]);
-    let end = pick(what / 8, &["commit", "commit", "abort"]);
-    let acknowledgements = acknowledgements(partition, what, first, more);
-    let epoch = pick(extra, &["", "", "", "", "", "", "epoch=0", "epoch=1", "epoch=-1", "epoch=3"]);
-    let count = u32::from(first % 4) + 1;
-    match kind % 24 {
-        0 => format!("produce {partition} count={count}"),
-        1 => format!("produce {partition} count={count} producer={producer} {epoch}"),
-        2..=4 => {
-            let wait = pick(extra / 16, &["0", "0", "0", "100"]);
-            let mode = more % 2;
-            let session_epoch = if extra % 8 == 7 { epoch } else { "" };
-            let max = pick(first, &["1", "2", "3", "500"]);
-            format!(
-                "share-fetch group={group} member={member} {session_epoch} wait={wait} mode={mode} max-records={max}"
-            )
-        }
-        5 => format!("share-fetch group={group} member={member} wait=0 ack {acknowledgements}"),
-        6..=8 => format!("share-acknowledge group={group} member={member} {acknowledgements}"),
-        9..=11 => {
-            let stage = format!("txn-share-acknowledge producer={producer} group={group} member={member}");
-            format!("{stage} {epoch} {acknowledgements}")
-        }
-        12 | 13 => format!("end-txn {producer} {end} {epoch}"),
-        14 => {
-            let id = pick(more, &["txn=x", "txn=x", "txn=y", "txn=z", ""]);
-            let current = pick(extra, &["", "", "current"]);
-            format!("init-producer {producer} {id} {current} timeout=1000")
-        }
-        15 => format!("join group={group} member={member} topics=t"),
-        16 => pick(
+fn command(bytes: &[u8; COMMAND_LEN]) -> String {
+    let words = Words::new(bytes);
+    match bytes[0] % 24 {
+        0..=11 => words.of_records(),
+        12..=16 | 19..=20 => words.of_coordinators(),
+        17 => format!("advance {}", u32::from(words.first) * u32::from(words.more) * 2),
+        18 => format!("close {}", words.member),
+        21 => words.of_readers(),
+        _ => words.of_administrators(),
+    }
+}
+
+/// The words that commands are made of.
+struct Words {
+    kind: u8,
+    first: u8,
+    more: u8,
+    extra: u8,
+    member: &'static str,
+    group: &'static str,
+    producer: &'static str,
+    partition: &'static str,
+    end: &'static str,
+    epoch: &'static str,
+    acknowledgements: String,
+}
+
+impl Words {
+    fn new(&[kind, who, what, first, more, extra]: &[u8; COMMAND_LEN]) -> Self {
+        let partition = pick(what, &["t-0", "t-0", "t-0", "t-1", "out-0", "none-0"]);
+        Self {
+            kind: kind % 24,
+            first,
             more,
-            &[
-                format!("heartbeat group={group} member={member}"),
-                format!("leave group={group} member={member}"),
-            ],
-        ),
-        17 => format!("advance {}", u32::from(first) * u32::from(more) * 2),
-        18 => format!("close {member}"),
-        19 => format!("add-partitions {producer} {partition} {epoch} version={}", 3 + more % 3),
-        20 => {
-            let version = more % 3;
-            format!(
-                "write-markers {producer} {end} {partition} __share_group_state-0 {epoch} transaction-version={version}"
-            )
+            extra,
+            member: pick(who, &["A", "A", "B", "C"]),
+            group: pick(who / 4, &["g", "g", "g", "h"]),
+            producer: pick(who / 16, &["p1", "p1", "p2", "p3"]),
+            partition,
+            end: pick(what / 8, &["commit", "commit", "abort"]),
+            epoch: pick(extra, &["", "", "", "", "", "", "epoch=0", "epoch=1", "epoch=-1", "epoch=3"]),
+            acknowledgements: acknowledgements(partition, what, first, more),
         }
-        21 => pick(
-            more,
-            &[
-                format!("add-share-acks producer={producer} group={group} {partition}"),
-                format!("seed-txn-share-acknowledge txn=x group={group} {acknowledgements}"),
-                format!("fetch {partition} offset={first} isolation=committed"),
-                format!("list-offsets {partition}"),
-                format!("describe-share-offsets group={group}"),
-                format!("describe-share-group {group}"),
-            ],
-        ),
-        22 => pick(
-            more,
-            &[
-                format!(
-                    "group-config {group} share.record.lock.duration.ms={}",
-                    1000 + u32::from(first) * 50
-                ),
-                format!("group-config {group} share.delivery.count.limit={}", 2 + first % 5),
-                format!("group-config {group} share.isolation.level=read_committed"),
-                format!("group-config {group} share.partition.max.record.locks={}", 100 + u32::from(first)),
-                "alter-configs broker 0 set share.version=2".to_owned(),
-                "alter-configs topic t set retention.ms=1000".to_owned(),
-            ],
-        ),
-        _ => pick(
-            more,
-            &[
-                "delete-topic t",
-                "create-topic t partitions=2",
-                "create-partitions t total=3",
-                "delete-topic out",
-            ],
-        )
-        .to_owned(),
+    }
+
+    fn of_records(&self) -> String {
+        let Self { first, more, extra, member, group, producer, partition, epoch, acknowledgements, .. } =
+            self;
+        let count = first % 4 + 1;
+        match self.kind {
+            0 => format!("produce {partition} count={count}"),
+            1 => format!("produce {partition} count={count} producer={producer} {epoch}"),
+            2..=4 => {
+                let wait = pick(extra / 16, &["0", "0", "0", "100"]);
+                let session_epoch = if extra % 8 == 7 { epoch } else { "" };
+                let max = pick(*first, &["1", "2", "3", "500"]);
+                let fetch = format!("share-fetch group={group} member={member} {session_epoch} wait={wait}");
+                format!("{fetch} mode={} max-records={max}", more % 2)
+            }
+            5 => format!("share-fetch group={group} member={member} wait=0 ack {acknowledgements}"),
+            6..=8 => format!("share-acknowledge group={group} member={member} {acknowledgements}"),
+            _ => {
+                let stage =
+                    format!("txn-share-acknowledge producer={producer} group={group} member={member}");
+                format!("{stage} {epoch} {acknowledgements}")
+            }
+        }
+    }
+
+    fn of_coordinators(&self) -> String {
+        let Self { more, extra, member, group, producer, partition, end, epoch, .. } = self;
+        match self.kind {
+            12 | 13 => format!("end-txn {producer} {end} {epoch}"),
+            14 => {
+                let id = pick(*more, &["txn=x", "txn=x", "txn=y", "txn=z", ""]);
+                let current = pick(*extra, &["", "", "current"]);
+                format!("init-producer {producer} {id} {current} timeout=1000")
+            }
+            15 => format!("join group={group} member={member} topics=t"),
+            16 if more % 2 == 0 => format!("heartbeat group={group} member={member}"),
+            16 => format!("leave group={group} member={member}"),
+            19 => format!("add-partitions {producer} {partition} {epoch} version={}", 3 + more % 3),
+            _ => {
+                let markers =
+                    format!("write-markers {producer} {end} {partition} __share_group_state-0 {epoch}");
+                format!("{markers} transaction-version={}", more % 3)
+            }
+        }
+    }
+
+    fn of_readers(&self) -> String {
+        let Self { first, more, group, producer, partition, acknowledgements, .. } = self;
+        match more % 6 {
+            0 => format!("add-share-acks producer={producer} group={group} {partition}"),
+            1 => format!("seed-txn-share-acknowledge txn=x group={group} {acknowledgements}"),
+            2 => format!("fetch {partition} offset={first} isolation=committed"),
+            3 => format!("list-offsets {partition}"),
+            4 => format!("describe-share-offsets group={group}"),
+            _ => format!("describe-share-group {group}"),
+        }
+    }
+
+    fn of_administrators(&self) -> String {
+        let Self { first, more, group, .. } = self;
+        let topics = [
+            "delete-topic t",
+            "create-topic t partitions=2",
+            "create-partitions t total=3",
+            "delete-topic out",
+        ];
+        if self.kind != 22 {
+            return pick(*more, &topics).to_owned();
+        }
+        let first = u32::from(*first);
+        match more % 6 {
+            0 => format!("group-config {group} share.record.lock.duration.ms={}", 1000 + first * 50),
+            1 => format!("group-config {group} share.delivery.count.limit={}", 2 + first % 5),
+            2 => format!("group-config {group} share.isolation.level=read_committed"),
+            3 => format!("group-config {group} share.partition.max.record.locks={}", 100 + first),
+            4 => "alter-configs broker 0 set share.version=2".to_owned(),
+            _ => "alter-configs topic t set retention.ms=1000".to_owned(),
+        }
     }
 }
 
