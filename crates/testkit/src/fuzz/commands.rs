@@ -85,7 +85,7 @@ fn command(bytes: &[u8; COMMAND_LEN]) -> String {
         12..=16 | 19..=20 => words.of_coordinators(),
         17 => format!("advance {}", u32::from(words.first) * u32::from(words.more) * 2),
         18 => format!("close {}", words.member),
-        22 | 23 if bytes[5] % 4 == 0 => words.of_administrators(), // They are slow.
+        22 | 23 if bytes[5].is_multiple_of(4) => words.of_administrators(), // They are slow.
         _ => words.of_readers(),
     }
 }
