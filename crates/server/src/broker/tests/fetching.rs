@@ -135,3 +135,40 @@ fn a_partition_that_was_forgotten_meanwhile_stays_forgotten() {
     assert_eq!(fetched_bytes(core.broker.poll_output()), Some(usize::try_from(BATCH_BYTES).unwrap()));
     core.advance(500);
 }
+
+/// Gives a group room for so many records in flight.
+fn allow_locks(core: &mut Core, count: &str) -> Option<Output> {
+    use m::incremental_alter_configs_request as alter;
+    let config = alter::AlterableConfig {
+        name: "share.partition.max.record.locks".into(),
+        config_operation: 0,
+        value: Some(count.into()),
+    };
+    let resource =
+        alter::AlterConfigsResource { resource_type: 32, resource_name: "g".into(), configs: vec![config] };
+    let request = alter::IncrementalAlterConfigsRequest { resources: vec![resource], validate_only: false };
+    core.call(1, RequestMessage::IncrementalAlterConfigs(request));
+    core.broker.poll_output()
+}
+
+#[test]
+fn a_wider_window_wakes_who_waits_for_it() {
+    let mut core = with_batches(0);
+    assert_eq!(core.join("g", "A"), 0);
+    assert!(allow_locks(&mut core, "100").is_none());
+    assert!(core.share_fetch(2, 0).is_none());
+    core.advance(500);
+    assert!(
+        as_share_fetch(core.broker.poll_output().unwrap()).responses[0].partitions[0]
+            .acquired_records
+            .is_empty()
+    );
+    for _ in 0..101 {
+        assert_eq!(produce_errors(core.call(12, produce(vec![(0, BatchBuilder::new())], None))), [0]);
+    }
+    let full = core.share_fetch(2, 1).unwrap();
+    assert_eq!(full.responses[0].partitions[0].acquired_records[0].last_offset, 99);
+    assert!(core.share_fetch(2, 2).is_none());
+    let rest = as_share_fetch(allow_locks(&mut core, "2000").unwrap());
+    assert_eq!(rest.responses[0].partitions[0].acquired_records[0].first_offset, 100);
+}
