@@ -1,8 +1,10 @@
 //! Servers within this process: they know nothing of each other, and leave nothing behind.
 
+use std::io::ErrorKind;
 use std::net::SocketAddr;
+use std::time::{Duration, Instant};
 
-use sharemark::Server;
+use sharemark::{Server, ServerError};
 use sharemark_protocol::TopicId;
 use sharemark_protocol::messages as m;
 use sharemark_testkit::client::Connection;
@@ -15,6 +17,28 @@ use crate::brokers::now_ms;
 
 fn address(server: &Server) -> SocketAddr {
     server.bootstrap().parse().unwrap()
+}
+
+/// Starts a server on a port that was a server's before. A program that another test starts holds this process's
+/// sockets until it is itself, so the port may be taken for a moment after its server has closed it.
+fn start_again_on(listen: &str, topic: Option<&str>) -> Server {
+    let end = Instant::now() + Duration::from_secs(30);
+    loop {
+        let started = Server::builder()
+            .config(|config| match topic {
+                Some(topic) => config.listen(listen).topic(topic),
+                None => config.listen(listen),
+            })
+            .start();
+        match started {
+            Err(ServerError::Listen { error, .. })
+                if error.kind() == ErrorKind::AddrInUse && Instant::now() < end =>
+            {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            other => return other.unwrap(),
+        }
+    }
 }
 
 fn share_version(server: &Server) -> i16 {
@@ -54,7 +78,7 @@ fn b166_servers_start_and_stop_many_times() {
     let mut most = 0;
     for round in 0..200 {
         let listen = format!("127.0.0.1:{port}");
-        let server = Server::builder().config(|config| config.listen(&listen)).start().unwrap();
+        let server = start_again_on(&listen, None);
         drop(Connection::open_and_negotiate(address(&server)).unwrap());
         most = most.max(threads());
         server.stop().unwrap();
@@ -90,7 +114,7 @@ fn b168_a_new_server_on_the_same_port_is_no_successor() {
     };
     let before = identity(at);
     old.stop().unwrap();
-    let new = Server::builder().config(|config| config.listen(at.to_string()).topic("t")).start().unwrap();
+    let new = start_again_on(&at.to_string(), Some("t"));
     let after = identity(at);
     assert_ne!(before.0, after.0, "another cluster");
     assert_ne!(before.1, after.1, "another topic of the same name");
