@@ -42,8 +42,8 @@ host="$(rustc "+$toolchain" -vV | sed -n 's/^host: //p')"
 # Long inputs are slow, short ones reach little.
 input_bytes_max() {
   case "$1" in
-    frames) echo 1024 ;;
-    records) echo 1024 ;;
+    commands | share_partition) echo 200 ;;
+    frames) echo 256 ;;
     *) echo 512 ;;
   esac
 }
@@ -56,7 +56,7 @@ for target in "${targets[@]}"; do
   log="$cache/fuzz/$target.log"
   mkdir -p "$found" "fuzz/corpus/$target" "fuzz/artifacts/$target"
   begin=$SECONDS
-  "$binary" "-runs=$runs" "-max_len=$(input_bytes_max "$target")" -rss_limit_mb=512 -malloc_limit_mb=64 -timeout=10 \
+  "$binary" "-runs=$runs" "-max_len=$(input_bytes_max "$target")" -rss_limit_mb=512 -malloc_limit_mb=64 -timeout=60 \
     -print_final_stats=1 "-artifact_prefix=fuzz/artifacts/$target/" "$found" "fuzz/corpus/$target" >"$log" 2>&1 ||
     { status=1; grep -aE 'panicked at|ERROR|Test unit written' -A1 "$log" >&2 || true; }
   if [ "$keep" = true ] && [ "$status" -eq 0 ]; then
