@@ -39,6 +39,9 @@ target_dir="${FUZZ_TARGET_DIR:-$cache/target-fuzz-$sanitizer}"
 cargo "+$toolchain" fuzz build --target-dir "$target_dir" --sanitizer "$sanitizer" --no-trace-compares >&2
 host="$(rustc "+$toolchain" -vV | sed -n 's/^host: //p')"
 
+# The address sanitizer keeps what was freed for a while, which must not count as the memory of a target.
+export ASAN_OPTIONS=quarantine_size_mb=16
+
 # Long inputs are slow, short ones reach little.
 input_bytes_max() {
   case "$1" in
