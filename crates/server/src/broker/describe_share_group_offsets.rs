@@ -91,12 +91,7 @@ impl Broker {
         origin: &Origin,
         asked: &DescribeShareGroupOffsetsRequestGroup,
     ) -> Result<Vec<DescribeShareGroupOffsetsResponseTopic>, ErrorCode> {
-        if self.cluster.features.share_version() < 1 {
-            return Err(ErrorCode::UnsupportedVersion);
-        }
-        if !authorize(&origin.principal, Operation::Describe, Resource::Group(&asked.group_id)) {
-            return Err(ErrorCode::GroupAuthorizationFailed);
-        }
+        self.decide_share_group(origin, &asked.group_id, Operation::Describe)?;
         let (_, shard) = self.group_shard(origin.node, &asked.group_id)?;
         let initialised = shard.initialised_partitions(&asked.group_id);
         let may_see = |name: &str| authorize(&origin.principal, Operation::Describe, Resource::Topic(name));

@@ -95,7 +95,7 @@ impl Broker {
         (AlterShareGroupOffsetsResponse, Option<sharemark_group_coordinator::InitialiseShareStates>),
         Refusal,
     > {
-        self.decide_group_admin(origin, &request.group_id, Operation::Read).map_err(Refusal::of)?;
+        self.decide_share_group(origin, &request.group_id, Operation::Read).map_err(Refusal::of)?;
         let topics: Vec<AlterOffsetsTopic<'_>> = request
             .topics
             .iter()
@@ -152,21 +152,6 @@ impl Broker {
             .any(|shard| shard.has_pending(group_id))
     }
 
-    fn decide_group_admin(
-        &self,
-        origin: &Origin,
-        group_id: &str,
-        operation: Operation,
-    ) -> Result<(), ErrorCode> {
-        if self.cluster.features.share_version() < 1 {
-            return Err(ErrorCode::UnsupportedVersion);
-        }
-        if !authorize(&origin.principal, operation, Resource::Group(group_id)) {
-            return Err(ErrorCode::GroupAuthorizationFailed);
-        }
-        Ok(())
-    }
-
     pub(super) fn handle_delete_share_group_offsets(
         &mut self,
         now: Now,
@@ -205,7 +190,7 @@ impl Broker {
         request: &DeleteShareGroupOffsetsRequest,
     ) -> Result<(DeleteShareGroupOffsetsResponse, BTreeSet<TopicId>, Option<DeleteShareStates>), Refusal>
     {
-        self.decide_group_admin(origin, &request.group_id, Operation::Delete).map_err(Refusal::of)?;
+        self.decide_share_group(origin, &request.group_id, Operation::Delete).map_err(Refusal::of)?;
         let names: Vec<&str> = request.topics.iter().map(|topic| &*topic.topic_name).collect();
         let (at, shard) = self.group_shard(origin.node, &request.group_id).map_err(Refusal::of)?;
         let decision = shard.decide_delete_offsets(&request.group_id, &names, &self.cluster)?;

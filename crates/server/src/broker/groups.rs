@@ -11,13 +11,35 @@ use sharemark_protocol::{
 };
 
 use super::Broker;
+use super::authorize::{Operation, Resource, authorize};
 use super::cluster::{CONSUMER_OFFSETS, SHARE_GROUP_STATE};
 use super::coordinators::record_offset;
 use super::crossing::{Call, Crossing};
-use super::input::Now;
+use super::input::{Now, Origin};
 use super::operations::OperationId;
 
 impl Broker {
+    /// Judges whether the cluster has share groups and `origin` may do `operation` on this one.
+    ///
+    /// # Errors
+    ///
+    /// - `UnsupportedVersion` if `share.version` is 0.
+    /// - `GroupAuthorizationFailed` if `origin` may not.
+    pub(super) fn decide_share_group(
+        &self,
+        origin: &Origin,
+        group_id: &str,
+        operation: Operation,
+    ) -> Result<(), ErrorCode> {
+        if self.cluster.features.share_version() < 1 {
+            return Err(ErrorCode::UnsupportedVersion);
+        }
+        if !authorize(&origin.principal, operation, Resource::Group(group_id)) {
+            return Err(ErrorCode::GroupAuthorizationFailed);
+        }
+        Ok(())
+    }
+
     /// Returns the shard of a group at `node`, with its partition.
     ///
     /// # Errors

@@ -125,16 +125,32 @@ impl Broker {
         origin: &Origin,
         request: &ShareAcknowledgeRequest,
     ) -> Result<SessionPlan, ErrorCode> {
+        let key = self.decide_share_session(origin, request.group_id.as_ref(), request.member_id.as_ref())?;
+        let node = self.nodes.get(&origin.node).ok_or(ErrorCode::UnknownServerError)?;
+        node.share_sessions.decide_acknowledge(&key, request.share_session_epoch)
+    }
+
+    /// Judges whether `origin` may use the share session that a request names.
+    ///
+    /// # Errors
+    ///
+    /// - `UnsupportedVersion` if `share.version` is 0.
+    /// - `GroupAuthorizationFailed` if `origin` may not read in the group.
+    /// - As [`session_key`].
+    pub(super) fn decide_share_session(
+        &self,
+        origin: &Origin,
+        group_id: Option<&StrBytes>,
+        member_id: Option<&StrBytes>,
+    ) -> Result<ShareSessionKey, ErrorCode> {
         if self.cluster.features.share_version() < 1 {
             return Err(ErrorCode::UnsupportedVersion);
         }
-        let group_id = request.group_id.as_deref().ok_or(ErrorCode::InvalidRequest)?;
+        let group_id = group_id.ok_or(ErrorCode::InvalidRequest)?;
         if !authorize(&origin.principal, Operation::Read, Resource::Group(group_id)) {
             return Err(ErrorCode::GroupAuthorizationFailed);
         }
-        let key = session_key(request.group_id.as_ref(), request.member_id.as_ref())?;
-        let node = self.nodes.get(&origin.node).ok_or(ErrorCode::UnknownServerError)?;
-        node.share_sessions.decide_acknowledge(&key, request.share_session_epoch)
+        session_key(Some(group_id), member_id)
     }
 
     /// Judges the acknowledgements of a request, has stored what they change, and goes on once that is done.

@@ -16,10 +16,9 @@ use sharemark_share_coordinator::{
 
 use self::acquire::Found;
 use super::Broker;
-use super::authorize::{Operation, Resource, authorize};
 use super::input::{Now, Origin};
 use super::parked::{Parked, Wait, Wake};
-use super::share_acknowledge::{AcknowledgedPartition, AfterAcknowledge, acknowledge_rules, session_key};
+use super::share_acknowledge::{AcknowledgedPartition, AfterAcknowledge, acknowledge_rules};
 use super::share_partitions::share_key;
 
 /// A ShareFetch on its way.
@@ -94,14 +93,7 @@ impl Broker {
         named: &[TopicIdPartition],
         forgotten: &[TopicIdPartition],
     ) -> Result<SessionPlan, ErrorCode> {
-        if self.cluster.features.share_version() < 1 {
-            return Err(ErrorCode::UnsupportedVersion);
-        }
-        let group_id = request.group_id.as_deref().ok_or(ErrorCode::InvalidRequest)?;
-        if !authorize(&origin.principal, Operation::Read, Resource::Group(group_id)) {
-            return Err(ErrorCode::GroupAuthorizationFailed);
-        }
-        let key = session_key(request.group_id.as_ref(), request.member_id.as_ref())?;
+        let key = self.decide_share_session(origin, request.group_id.as_ref(), request.member_id.as_ref())?;
         let limits = [request.max_bytes, request.min_bytes, request.max_records, request.max_wait_ms];
         if request.is_renew_ack && limits != [0; 4] {
             return Err(ErrorCode::InvalidRequest);

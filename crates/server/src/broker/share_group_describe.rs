@@ -9,7 +9,7 @@ use sharemark_protocol::messages::share_group_describe_response::{
 };
 
 use super::Broker;
-use super::authorize::{Operation, Resource, authorize};
+use super::authorize::Operation;
 use super::input::Origin;
 use super::topics::{GROUP_OPERATIONS, OPERATIONS_NOT_ASKED};
 
@@ -39,12 +39,7 @@ impl Broker {
     }
 
     fn describe_share_group(&self, origin: &Origin, group_id: &str) -> Result<DescribedShareGroup, Refusal> {
-        if self.cluster.features.share_version() < 1 {
-            return Err(Refusal::of(ErrorCode::UnsupportedVersion));
-        }
-        if !authorize(&origin.principal, Operation::Describe, Resource::Group(group_id)) {
-            return Err(Refusal::of(ErrorCode::GroupAuthorizationFailed));
-        }
+        self.decide_share_group(origin, group_id, Operation::Describe).map_err(Refusal::of)?;
         if group_id.is_empty() {
             return Err(Refusal::of(ErrorCode::InvalidGroupId));
         }

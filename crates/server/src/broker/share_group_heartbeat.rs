@@ -52,12 +52,7 @@ impl Broker {
         origin: &Origin,
         request: &ShareGroupHeartbeatRequest,
     ) -> Result<(ShareHeartbeatAnswer, Option<InitialiseShareStates>), Refusal> {
-        if self.cluster.features.share_version() < 1 {
-            return Err(Refusal::of(ErrorCode::UnsupportedVersion));
-        }
-        if !authorize(&origin.principal, Operation::Read, Resource::Group(&request.group_id)) {
-            return Err(Refusal::of(ErrorCode::GroupAuthorizationFailed));
-        }
+        self.decide_share_group(origin, &request.group_id, Operation::Read).map_err(Refusal::of)?;
         for name in request.subscribed_topic_names.iter().flatten() {
             if !authorize(&origin.principal, Operation::Describe, Resource::Topic(name)) {
                 return Err(Refusal::of(ErrorCode::TopicAuthorizationFailed));
