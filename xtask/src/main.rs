@@ -18,6 +18,7 @@ const USAGE: &str = "usage: cargo xtask CHORE
 
 chores:
   test             runs everything that must hold: format, lints, docs, dependencies, all tests
+  test --full      the same with long tests run whole (SHAREMARK_FULL=1), not sampled
   codegen          writes crates/protocol/src/generated from the message schemas
   codegen --check  compares it with a fresh generation; exits 1 on a difference
   docs             writes the generated parts of docs/protocol.md
@@ -39,7 +40,8 @@ fn main() -> ExitCode {
         ["codegen", "--check"] => codegen::run(files::Mode::Check),
         ["docs"] => docs::run(files::Mode::Write),
         ["docs", "--check"] => docs::run(files::Mode::Check),
-        ["test"] => test::run(),
+        ["test"] => test::run(test::Extent::Sampled),
+        ["test", "--full"] => test::run(test::Extent::Full),
         ["vectors"] => vectors::run("all", "5", None),
         ["vectors", "records"] => vectors::run("records", "5", None),
         ["vectors", "records", count] => vectors::run("records", count, None),

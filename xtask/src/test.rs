@@ -1,6 +1,7 @@
 //! `cargo xtask test`: everything that must hold before a change lands, in one command.
 //!
-//! A step whose tool is missing is skipped, and said to be. Under CI nothing may be skipped.
+//! A step whose tool is missing is skipped, and said to be. Under CI nothing may be skipped. Long tests take a
+//! sample that fits CI's time; `--full` has them run whole, by setting `SHAREMARK_FULL=1`.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -52,8 +53,17 @@ const STEPS: &[Step] = &[
     Step { name: "tests", needs: None, command: &["cargo", "test", "--workspace", "--no-fail-fast"] },
 ];
 
+/// How much of the long tests a run takes.
+#[derive(Clone, Copy)]
+pub(crate) enum Extent {
+    /// What fits the time of CI, unless `SHAREMARK_FULL` is set around the run.
+    Sampled,
+    /// Everything.
+    Full,
+}
+
 /// Runs all steps, and says in the end what was skipped and what failed.
-pub(crate) fn run() -> Result<(), Failure> {
+pub(crate) fn run(extent: Extent) -> Result<(), Failure> {
     let is_ci = std::env::var_os("CI").is_some();
     let mut failed = Vec::new();
     let mut skipped = Vec::new();
@@ -66,7 +76,7 @@ pub(crate) fn run() -> Result<(), Failure> {
         }
         println!("== {}", step.name);
         let started = Instant::now();
-        if !run_step(step)? {
+        if !run_step(step, extent)? {
             failed.push(step.name.to_owned());
         }
         println!("== {}: {:.0} s", step.name, started.elapsed().as_secs_f64());
@@ -83,9 +93,15 @@ pub(crate) fn run() -> Result<(), Failure> {
     if failed.is_empty() { Ok(()) } else { Err(format!("failed: {}", failed.join(", "))) }
 }
 
-fn run_step(step: &Step) -> Result<bool, Failure> {
+fn run_step(step: &Step, extent: Extent) -> Result<bool, Failure> {
     let mut command = Command::new(step.command[0]);
     command.args(&step.command[1..]).env("SHAREMARK_BIN", binary());
+    match extent {
+        Extent::Sampled => {}
+        Extent::Full => {
+            command.env("SHAREMARK_FULL", "1");
+        }
+    }
     if step.name == "documentation" {
         command.env("RUSTDOCFLAGS", "-D warnings");
     }
