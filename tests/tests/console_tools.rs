@@ -8,7 +8,7 @@
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-use sharemark_testkit::process::{Sharemark, skip, workspace};
+use sharemark_testkit::process::{Sharemark, has_tools, workspace};
 
 /// Runs a tool with `input` on its standard input, and returns what it printed.
 fn tool(class: &str, arguments: &[&str], input: &str) -> String {
@@ -31,15 +31,9 @@ fn tool(class: &str, arguments: &[&str], input: &str) -> String {
     stdout
 }
 
-fn has(tool: &str) -> bool {
-    Command::new(tool).arg("-version").output().is_ok_and(|output| output.status.success())
-}
-
 #[test]
 fn console_tools() {
-    if !has("java") || !has("mvn") {
-        assert!(std::env::var_os("CI").is_none(), "a JDK and Maven are needed for the console tools");
-        skip("console tools: there is no JDK or no Maven here");
+    if !has_tools("the console tools", &[("java", "-version"), ("mvn", "-version")]) {
         return;
     }
     let server = Sharemark::start_on_free_port(&[]).unwrap();

@@ -7,24 +7,16 @@
 
 use std::process::Command;
 
-use sharemark_testkit::process::{Sharemark, skip, workspace};
+use sharemark_testkit::process::{Sharemark, has_tools, workspace};
 
 /// The keys that Kafka 4.4 does not know and that the default profile announces.
 const UNKNOWN_KEYS: &str = "32025,32093,95";
 const KCAT_TOPICS: [&str; 5] = ["kcat-none", "kcat-gzip", "kcat-snappy", "kcat-lz4", "kcat-zstd"];
 
-fn has(tool: &str, version_option: &str) -> bool {
-    Command::new(tool).arg(version_option).output().is_ok_and(|output| output.status.success())
-}
-
 /// Runs one suite, unless a tool is missing.
 fn suite(name: &str, tools: &[(&str, &str)], cases_min: usize) {
-    for (tool, version_option) in tools {
-        if !has(tool, version_option) {
-            assert!(std::env::var_os("CI").is_none(), "{tool} is needed for the {name} suite");
-            skip(&format!("{name}: there is no {tool} here"));
-            return;
-        }
+    if !has_tools(&format!("the {name} suite"), tools) {
+        return;
     }
     let mut run = Command::new(workspace().join("tests/interop").join(name).join("run.sh"));
     let server;

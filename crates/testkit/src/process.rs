@@ -29,6 +29,28 @@ pub fn skip(what: &str) {
     let _ = writeln!(io::stderr(), "skipped: {what}");
 }
 
+/// Returns whether all these programs answer to the argument that asks for their version. If one does not, what needs
+/// them is said to be skipped.
+///
+/// # Panics
+///
+/// If one is missing where `CI` is set.
+pub fn has_tools(what: &str, tools: &[(&str, &str)]) -> bool {
+    for (tool, version_argument) in tools {
+        if !Command::new(tool).arg(version_argument).output().is_ok_and(|output| output.status.success()) {
+            assert!(std::env::var_os("CI").is_none(), "{tool} is needed for {what}");
+            skip(&format!("{what}: there is no {tool} here"));
+            return false;
+        }
+    }
+    true
+}
+
+/// Returns whether the long form of a test is asked for (`SHAREMARK_FULL=1`).
+pub fn full() -> bool {
+    std::env::var_os("SHAREMARK_FULL").is_some_and(|value| value == "1")
+}
+
 /// Returns the `sharemark` binary: `SHAREMARK_BIN`, or one that is built on first use.
 ///
 /// # Errors
