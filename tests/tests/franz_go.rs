@@ -40,7 +40,8 @@ impl Counts {
     fn add(&mut self, printed: &str) -> Vec<String> {
         let mut failed = Vec::new();
         for line in printed.lines() {
-            let Some((outcome, rest)) = line.strip_prefix("--- ").and_then(|line| line.split_once(": ")) else {
+            let Some((outcome, rest)) = line.strip_prefix("--- ").and_then(|line| line.split_once(": "))
+            else {
                 continue; // Not a test of the first level.
             };
             let test = rest.split(' ').next().unwrap().to_owned();
@@ -61,11 +62,8 @@ fn run(tests: &Tests) {
     }
     let built = Command::new(workspace().join(SCRIPT)).arg("build").status().unwrap();
     assert!(built.success(), "franz-go's tests build");
-    let (runs, pattern, records) = if full() {
-        (tests.runs, tests.pattern, RECORDS_FULL)
-    } else {
-        (1, tests.sample, RECORDS_SAMPLE)
-    };
+    let (runs, pattern, records) =
+        if full() { (tests.runs, tests.pattern, RECORDS_FULL) } else { (1, tests.sample, RECORDS_SAMPLE) };
     let mut counts = Counts::default();
     for run in 1..=runs {
         let failed = run_once(tests, pattern, records, &mut counts);
