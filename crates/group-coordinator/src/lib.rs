@@ -16,6 +16,7 @@
 
 mod assignor;
 mod config;
+mod consumer_group;
 mod epoch;
 mod record;
 mod refusal;
@@ -25,10 +26,13 @@ mod share_group;
 mod topics;
 
 pub use config::{GroupCoordinatorConfig, ShareGroupConfig};
+pub use consumer_group::ConsumerGroupState;
 pub use epoch::GroupEpoch;
 pub use record::{
-    GroupRecord, ShareAssignmentMetadata, ShareGroupMetadata, ShareMemberAssignment, ShareMemberMetadata,
-    ShareStatePartitions, StateTopic,
+    ClassicMemberMetadata, ConsumerAssignmentMetadata, ConsumerGroupMetadata, ConsumerGroupRecord,
+    ConsumerMemberAssignment, ConsumerMemberMetadata, ConsumerMemberState, GroupRecord, PartitionEpochs,
+    ResolvedRegularExpression, ShareAssignmentMetadata, ShareGroupMetadata, ShareMemberAssignment,
+    ShareMemberMetadata, ShareStatePartitions, StateTopic,
 };
 pub use refusal::Refusal;
 pub use shard::{ExpiredMember, GroupCoordinatorShard, ListedGroup};

@@ -8,6 +8,13 @@ use sharemark_protocol::{MemberEpoch, Timestamp, TopicId};
 use crate::{GroupEpoch, TopicPartitions};
 
 mod codec;
+mod consumer;
+
+pub use consumer::{
+    ClassicMemberMetadata, ConsumerAssignmentMetadata, ConsumerGroupMetadata, ConsumerGroupRecord,
+    ConsumerMemberAssignment, ConsumerMemberMetadata, ConsumerMemberState, PartitionEpochs,
+    ResolvedRegularExpression,
+};
 
 /// One record of `__consumer_offsets`. A missing value is a tombstone.
 ///
@@ -15,6 +22,8 @@ mod codec;
 /// 3 to 8 and 16 are consumer groups.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum GroupRecord {
+    /// Types 3 to 8 and 16: a consumer group.
+    Consumer(ConsumerGroupRecord),
     /// Type 10: a member joined, changed its subscription, or is gone.
     ShareGroupMemberMetadata {
         /// The group.
@@ -131,6 +140,7 @@ impl GroupRecord {
     /// Returns the group that the record concerns.
     pub fn group_id(&self) -> &Arc<str> {
         match self {
+            Self::Consumer(record) => record.group_id(),
             Self::ShareGroupMemberMetadata { group_id, .. }
             | Self::ShareGroupMetadata { group_id, .. }
             | Self::ShareGroupTargetAssignmentMetadata { group_id, .. }
@@ -143,6 +153,7 @@ impl GroupRecord {
     /// Returns whether the record removes what it names.
     pub const fn is_tombstone(&self) -> bool {
         match self {
+            Self::Consumer(record) => record.is_tombstone(),
             Self::ShareGroupMemberMetadata { value, .. } => value.is_none(),
             Self::ShareGroupMetadata { value, .. } => value.is_none(),
             Self::ShareGroupTargetAssignmentMetadata { value, .. } => value.is_none(),
@@ -155,6 +166,7 @@ impl GroupRecord {
     /// Returns the number that starts the record's key.
     pub const fn record_type(&self) -> i16 {
         match self {
+            Self::Consumer(record) => record.record_type(),
             Self::ShareGroupMemberMetadata { .. } => 10,
             Self::ShareGroupMetadata { .. } => 11,
             Self::ShareGroupTargetAssignmentMetadata { .. } => 12,

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use sharemark_protocol::{ErrorCode, MemberEpoch, Offset, Timestamp, TopicId};
 
-use crate::record::{GroupRecord, StateTopic};
+use crate::consumer_group::ConsumerGroup;
+use crate::record::{ConsumerGroupRecord, GroupRecord, StateTopic};
 use crate::sessions::Sessions;
 use crate::share_group::{
     HeartbeatContext, HeartbeatPlan, HeartbeatPlanKind, ShareGroup, ShareHeartbeat, ShareHeartbeatAnswer,
@@ -18,10 +19,12 @@ use crate::{
 };
 
 mod admin;
+mod consumer;
 
 /// A group of any type; their ids are one namespace.
 #[derive(Clone, Debug, Eq, PartialEq)]
 enum Group {
+    Consumer(Box<ConsumerGroup>),
     Share(ShareGroup),
 }
 
@@ -120,6 +123,7 @@ impl GroupCoordinatorShard {
         let new_group;
         let (group_id, group) = match self.groups.get_key_value(request.group_id) {
             Some((group_id, Group::Share(group))) => (group_id.clone(), group),
+            Some((_, Group::Consumer(_))) => return Err(Self::group_not_found()),
             None if !request.is_join() => return Err(Self::group_not_found()),
             None => {
                 self.check_room()?;
@@ -188,12 +192,21 @@ impl GroupCoordinatorShard {
         }
     }
 
-    /// Starts the sessions of all members anew, after the log was replayed into this shard.
-    pub fn apply_loaded(&mut self, now: Timestamp, session_timeout_ms: impl Fn(&str) -> i64) {
-        for (group_id, Group::Share(group)) in &self.groups {
-            let deadline = now.plus_ms(session_timeout_ms(group_id));
-            for member_id in group.members().keys() {
-                self.sessions.extend(group_id, member_id, deadline);
+    /// Starts the sessions of all members anew, after the log was replayed into this shard. The functions tell how
+    /// long a session of a share group and of a consumer group lasts, by the group's id.
+    pub fn apply_loaded(
+        &mut self,
+        now: Timestamp,
+        share_session_ms: impl Fn(&str) -> i64,
+        consumer_session_ms: impl Fn(&str) -> i64,
+    ) {
+        for (group_id, group) in &self.groups {
+            let (session_ms, member_ids): (i64, Vec<&Arc<str>>) = match group {
+                Group::Consumer(group) => (consumer_session_ms(group_id), group.members().keys().collect()),
+                Group::Share(group) => (share_session_ms(group_id), group.members().keys().collect()),
+            };
+            for member_id in member_ids {
+                self.sessions.extend(group_id, member_id, now.plus_ms(session_ms));
             }
         }
     }
@@ -210,34 +223,46 @@ impl GroupCoordinatorShard {
         if now < *deadline {
             return None;
         }
-        let Ok((_, group)) = self.share_group(group_id) else {
-            unreachable!("only members of share groups have sessions");
+        let records = match self.groups.get(group_id) {
+            Some(Group::Consumer(group)) => group.decide_removal(group_id, member_id, topics),
+            Some(Group::Share(group)) => group.decide_removal(group_id, member_id, topics),
+            None => unreachable!("only members of groups have sessions"),
         };
-        Some(ExpiredMember {
-            group_id: group_id.clone(),
-            member_id: member_id.clone(),
-            records: group.decide_removal(group_id, member_id, topics),
-        })
+        Some(ExpiredMember { group_id: group_id.clone(), member_id: member_id.clone(), records })
     }
 
     /// Applies one record of the log, live or at recovery. It cannot fail.
     pub fn replay(&mut self, offset: Offset, record: &GroupRecord) {
         assert!(self.last_replayed < Some(offset), "records are replayed in log order");
         self.last_replayed = Some(offset);
+        match record {
+            GroupRecord::Consumer(record) => self.replay_consumer(record),
+            GroupRecord::ShareGroupMemberMetadata { .. }
+            | GroupRecord::ShareGroupMetadata { .. }
+            | GroupRecord::ShareGroupTargetAssignmentMetadata { .. }
+            | GroupRecord::ShareGroupTargetAssignmentMember { .. }
+            | GroupRecord::ShareGroupCurrentMemberAssignment { .. }
+            | GroupRecord::ShareGroupStatePartitionMetadata { .. } => self.replay_share(record),
+        }
+    }
+
+    fn replay_share(&mut self, record: &GroupRecord) {
         let group_id = record.group_id();
         if matches!(record, GroupRecord::ShareGroupMetadata { value: None, .. }) {
             self.remove_group(group_id);
             return;
         }
-        let group = match self.groups.get_mut(group_id) {
-            Some(Group::Share(group)) => group,
+        let is_share = matches!(self.groups.get(group_id), Some(Group::Share(_)));
+        if !is_share {
             // The group is gone already: the log was compacted.
-            None if record.is_tombstone() => return,
-            None => {
-                let Group::Share(group) =
-                    self.groups.entry(group_id.clone()).or_insert(Group::Share(ShareGroup::default()));
-                group
+            if record.is_tombstone() {
+                return;
             }
+            self.remove_group(group_id);
+            self.groups.insert(group_id.clone(), Group::Share(ShareGroup::default()));
+        }
+        let Some(Group::Share(group)) = self.groups.get_mut(group_id) else {
+            unreachable!("the group was made if it was missing")
         };
         group.replay(record);
         if let GroupRecord::ShareGroupMemberMetadata { group_id, member_id, value: None } = record {
@@ -251,10 +276,13 @@ impl GroupCoordinatorShard {
     }
 
     fn remove_group(&mut self, group_id: &Arc<str>) {
-        if let Some(Group::Share(group)) = self.groups.remove(group_id) {
-            for member_id in group.members().keys() {
-                self.sessions.remove(group_id, member_id);
-            }
+        let member_ids: Vec<Arc<str>> = match self.groups.remove(group_id) {
+            Some(Group::Consumer(group)) => group.members().keys().cloned().collect(),
+            Some(Group::Share(group)) => group.members().keys().cloned().collect(),
+            None => Vec::new(),
+        };
+        for member_id in member_ids {
+            self.sessions.remove(group_id, &member_id);
         }
         self.soft.remove(group_id);
     }
@@ -288,7 +316,11 @@ impl GroupCoordinatorShard {
     pub fn decide_topics_deleted(&self, deleted: &BTreeSet<TopicId>) -> Vec<GroupRecord> {
         let groups = self.groups.iter();
         groups
-            .filter_map(|(group_id, Group::Share(group))| group.decide_topics_deleted(group_id, deleted))
+            .filter_map(|(group_id, group)| match group {
+                // The next heartbeat sees that the topic is gone.
+                Group::Consumer(_) => None,
+                Group::Share(group) => group.decide_topics_deleted(group_id, deleted),
+            })
             .collect()
     }
 
@@ -313,7 +345,7 @@ impl GroupCoordinatorShard {
     fn share_group(&self, group_id: &str) -> Result<(&Arc<str>, &ShareGroup), Refusal> {
         match self.groups.get_key_value(group_id) {
             Some((group_id, Group::Share(group))) => Ok((group_id, group)),
-            None => Err(Self::group_not_found()),
+            Some((_, Group::Consumer(_))) | None => Err(Self::group_not_found()),
         }
     }
 
@@ -340,13 +372,19 @@ impl GroupCoordinatorShard {
     /// If it does not.
     pub fn check_invariants(&self) {
         assert!(self.groups.len() <= self.config.groups_max, "the groups are bounded");
-        for Group::Share(group) in self.groups.values() {
-            group.check_invariants();
+        for group in self.groups.values() {
+            match group {
+                Group::Consumer(group) => group.check_invariants(),
+                Group::Share(group) => group.check_invariants(),
+            }
         }
         self.sessions.check_invariants();
         for (group_id, member_id) in self.sessions.members() {
-            let group = self.share_group(group_id);
-            let is_member = group.is_ok_and(|(_, group)| group.members().contains_key(member_id));
+            let is_member = match self.groups.get(group_id) {
+                Some(Group::Consumer(group)) => group.members().contains_key(member_id),
+                Some(Group::Share(group)) => group.members().contains_key(member_id),
+                None => false,
+            };
             assert!(is_member, "only members have sessions");
         }
         for (group_id, soft) in &self.soft {

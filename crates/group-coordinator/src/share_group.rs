@@ -14,10 +14,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
-use sharemark_protocol::{MemberEpoch, Timestamp, TopicId};
+use sharemark_protocol::{MemberEpoch, Timestamp};
 
 use crate::record::{GroupRecord, ShareMemberAssignment, ShareMemberMetadata, ShareStatePartitions};
-use crate::topics::{Topics, group_hash, topic_hash};
 use crate::{GroupEpoch, TopicPartitions};
 
 mod admin;
@@ -161,6 +160,7 @@ impl ShareGroup {
     /// Applies one record of this group that does not remove it.
     pub(crate) fn replay(&mut self, record: &GroupRecord) {
         match record {
+            GroupRecord::Consumer(_) => unreachable!("the shard hands a group its own records"),
             GroupRecord::ShareGroupMemberMetadata { member_id, value: Some(value), .. } => {
                 self.members.entry(member_id.clone()).or_default().metadata = value.clone();
             }
@@ -247,14 +247,4 @@ impl ShareGroup {
             assert!(!states.deleting.contains_key(topic_id), "a state is made or deleted, not both");
         }
     }
-}
-
-/// Returns the hash over the topics among `names` that exist.
-fn metadata_hash<'a>(names: impl IntoIterator<Item = &'a Arc<str>>, topics: &impl Topics) -> i64 {
-    group_hash(names.into_iter().filter_map(|name| Some(topic_hash(name, topics.topic(name)?))))
-}
-
-/// Returns the ids of the topics among `names` that exist.
-fn topic_ids<'a>(names: impl IntoIterator<Item = &'a Arc<str>>, topics: &impl Topics) -> BTreeSet<TopicId> {
-    names.into_iter().filter_map(|name| Some(topics.topic(name)?.id)).collect()
 }

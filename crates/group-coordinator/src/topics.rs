@@ -1,6 +1,7 @@
 //! What a group has to know about topics, and the hash that tells whether it changed.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use sharemark_protocol::TopicId;
 
@@ -50,6 +51,19 @@ pub fn group_hash(topic_hashes: impl IntoIterator<Item = i64>) -> i64 {
         return 0;
     }
     xxh3::hash(&stream)
+}
+
+/// Returns the hash over the topics among `names` that exist.
+pub(crate) fn metadata_hash<'a>(names: impl IntoIterator<Item = &'a Arc<str>>, topics: &impl Topics) -> i64 {
+    group_hash(names.into_iter().filter_map(|name| Some(topic_hash(name, topics.topic(name)?))))
+}
+
+/// Returns the ids of the topics among `names` that exist.
+pub(crate) fn topic_ids<'a>(
+    names: impl IntoIterator<Item = &'a Arc<str>>,
+    topics: &impl Topics,
+) -> BTreeSet<TopicId> {
+    names.into_iter().filter_map(|name| Some(topics.topic(name)?.id)).collect()
 }
 
 /// Appends a string as the hash's library does: its UTF-16 units, then how many they are.

@@ -25,8 +25,8 @@ use sharemark_protocol::{
 };
 
 use super::{
-    GroupRecord, ShareAssignmentMetadata, ShareGroupMetadata, ShareMemberAssignment, ShareMemberMetadata,
-    ShareStatePartitions, StateTopic,
+    ConsumerGroupRecord, GroupRecord, ShareAssignmentMetadata, ShareGroupMetadata, ShareMemberAssignment,
+    ShareMemberMetadata, ShareStatePartitions, StateTopic,
 };
 use crate::{GroupEpoch, TopicPartitions};
 
@@ -39,6 +39,7 @@ impl GroupRecord {
     /// Returns the record's bytes.
     pub fn encode(&self) -> CoordinatorRecord {
         match self {
+            Self::Consumer(record) => record.encode(),
             Self::ShareGroupMemberMetadata { group_id, member_id, value } => {
                 let key =
                     ShareGroupMemberMetadataKey { group_id: text(group_id), member_id: text(member_id) };
@@ -83,11 +84,15 @@ impl GroupRecord {
     ///
     /// # Errors
     ///
-    /// - `UnexpectedRecordType` for a record of another type than 10 to 15.
+    /// - `UnexpectedRecordType` for a record of another type than 3 to 8 and 10 to 16.
     /// - Another error if the bytes are no such record.
     pub fn decode(key: &Bytes, value: Option<&Bytes>) -> Result<Self, DecodeError> {
         let record_type = key.first_chunk().map(|bytes| i16::from_be_bytes(*bytes));
-        match record_type.ok_or(DecodeError::UnexpectedRecordType)? {
+        let record_type = record_type.ok_or(DecodeError::UnexpectedRecordType)?;
+        if let Some(record) = ConsumerGroupRecord::decode(record_type, key, value)? {
+            return Ok(Self::Consumer(record));
+        }
+        match record_type {
             ShareGroupMemberMetadataKey::API_KEY => {
                 let key = ShareGroupMemberMetadataKey::from_key_bytes(key)?;
                 let value = read(value)?.map(decode_member);
@@ -129,15 +134,15 @@ impl GroupRecord {
     }
 }
 
-fn pair<K: Message, V: Message>(key: &K, value: Option<V>) -> CoordinatorRecord {
+pub(super) fn pair<K: Message, V: Message>(key: &K, value: Option<V>) -> CoordinatorRecord {
     CoordinatorRecord { key: key.to_key_bytes(), value: value.map(|value| value.to_versioned_bytes(VERSION)) }
 }
 
-fn read<V: Message>(value: Option<&Bytes>) -> Result<Option<V>, DecodeError> {
+pub(super) fn read<V: Message>(value: Option<&Bytes>) -> Result<Option<V>, DecodeError> {
     value.map(|bytes| V::from_versioned_bytes(bytes).map(|(_, value)| value)).transpose()
 }
 
-fn text(text: &Arc<str>) -> StrBytes {
+pub(super) fn text(text: &Arc<str>) -> StrBytes {
     StrBytes::from(&**text)
 }
 
@@ -209,7 +214,7 @@ fn decode_assignment(value: ShareGroupCurrentMemberAssignmentValue) -> ShareMemb
 }
 
 /// Collects partitions by topic, without the topics that have none: Kafka writes them now and then.
-fn topic_partitions(topics: impl Iterator<Item = (TopicId, Vec<i32>)>) -> TopicPartitions {
+pub(super) fn topic_partitions(topics: impl Iterator<Item = (TopicId, Vec<i32>)>) -> TopicPartitions {
     let topics = topics.filter(|(_, partitions)| !partitions.is_empty());
     topics.map(|(topic_id, partitions)| (topic_id, partitions.into_iter().collect())).collect()
 }

@@ -19,11 +19,12 @@ impl GroupCoordinatorShard {
     /// Lists the groups in the order of their ids, for `ListGroups`. A filter that is empty lets all through;
     /// letter case and, for states, blanks around do not matter.
     pub fn list_groups(&self, states: &[&str], types: &[&str]) -> Vec<ListedGroup> {
-        let listed = self.groups.iter().map(|(group_id, Group::Share(group))| ListedGroup {
-            group_id: group_id.clone(),
-            protocol_type: "share",
-            state: group.state().name(),
-            group_type: "share",
+        let listed = self.groups.iter().map(|(group_id, group)| {
+            let (protocol_type, state, group_type) = match group {
+                Group::Consumer(group) => ("consumer", group.state().name(), "consumer"),
+                Group::Share(group) => ("share", group.state().name(), "share"),
+            };
+            ListedGroup { group_id: group_id.clone(), protocol_type, state, group_type }
         });
         let has = |filter: &[&str], name: &str| {
             filter.is_empty() || filter.iter().any(|wanted| wanted.trim().eq_ignore_ascii_case(name))

@@ -151,7 +151,7 @@ impl World {
             shard.replay(Offset::new(offset).unwrap(), record);
         }
         assert!(shard.is_same_state(&self.shard), "replay equals live");
-        shard.apply_loaded(self.now, |_| self.config.session_timeout_ms);
+        shard.apply_loaded(self.now, |_| self.config.session_timeout_ms, |_| 45_000);
         shard.check_invariants();
         self.shard = shard;
     }

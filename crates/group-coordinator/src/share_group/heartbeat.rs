@@ -7,9 +7,9 @@ use sharemark_protocol::{ErrorCode, MemberEpoch, Timestamp, TopicId};
 
 use super::states::InitialiseShareStates;
 use super::target::Target;
-use super::{ShareGroup, ShareMember, metadata_hash, topic_ids};
+use super::{ShareGroup, ShareMember};
 use crate::record::{GroupRecord, ShareGroupMetadata};
-use crate::topics::Topics;
+use crate::topics::{Topics, metadata_hash, topic_ids};
 use crate::{GroupEpoch, Refusal, ShareGroupConfig, TopicPartitions};
 
 /// One `ShareGroupHeartbeat` request.

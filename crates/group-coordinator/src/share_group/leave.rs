@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::{ShareGroup, metadata_hash};
+use super::ShareGroup;
 use crate::record::{GroupRecord, ShareAssignmentMetadata, ShareGroupMetadata};
-use crate::topics::Topics;
+use crate::topics::{Topics, metadata_hash};
 
 impl ShareGroup {
     /// Decides the removal of a member. What it held is dealt out by the next heartbeat of another.

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::heartbeat::HeartbeatContext;
-use super::{ShareGroup, ShareMember, topic_ids};
+use super::{ShareGroup, ShareMember};
 use crate::assignor::{MemberSpec, assign};
 use crate::record::{GroupRecord, ShareAssignmentMetadata};
-use crate::topics::Topics;
+use crate::topics::{Topics, topic_ids};
 use crate::{GroupEpoch, TopicPartitions};
 
 /// What one member should have, and since which epoch.

@@ -77,7 +77,11 @@ impl Broker {
         }
         let mut shard = self.replayed_group_shard(at);
         let configs = &self.cluster.configs;
-        shard.apply_loaded(now.clock, |group| i64::from(configs.share_group(group).session_timeout_ms));
+        shard.apply_loaded(
+            now.clock,
+            |group| i64::from(configs.share_group(group).session_timeout_ms),
+            |group| i64::from(configs.consumer_group(group).session_timeout_ms),
+        );
         if let Some(node) = self.nodes.get_mut(&leader) {
             node.groups.insert(at.partition, shard);
         }

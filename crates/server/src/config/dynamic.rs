@@ -17,7 +17,7 @@ pub use self::describe::{ConfigSource, DescribedConfig, DescribedSynonym};
 use super::broker_config::{BrokerConfig, listener_independent_key};
 use super::key::{ConfigKey, Synonym};
 use super::profile::Profile;
-use super::settings::{BrokerSettings, ShareGroupSettings, TopicSettings};
+use super::settings::{BrokerSettings, ConsumerGroupSettings, ShareGroupSettings, TopicSettings};
 use super::value::ConfigValue;
 
 /// What has properties of its own.
@@ -45,8 +45,22 @@ pub struct DynamicConfigs {
     broker: Arc<BrokerSettings>,
     topic_default: TopicSettings,
     topics: BTreeMap<Arc<str>, TopicSettings>,
-    group_default: Arc<ShareGroupSettings>,
-    groups: BTreeMap<Arc<str>, Arc<ShareGroupSettings>>,
+    group_default: GroupSettings,
+    groups: BTreeMap<Arc<str>, GroupSettings>,
+}
+
+/// What is in force for a group, whatever its type turns out to be.
+#[derive(Clone, Debug)]
+struct GroupSettings {
+    consumer: ConsumerGroupSettings,
+    share: Arc<ShareGroupSettings>,
+}
+
+impl GroupSettings {
+    fn read(lookup: &dyn Fn(&str) -> Option<ConfigValue>) -> Self {
+        let share = Arc::new(ShareGroupSettings::read(lookup));
+        Self { consumer: ConsumerGroupSettings::read(lookup), share }
+    }
 }
 
 impl DynamicConfigs {
@@ -55,7 +69,7 @@ impl DynamicConfigs {
         let mut configs = Self {
             broker: Arc::new(start.settings()),
             topic_default: TopicSettings::read(&|name| topic_default(&start, name)),
-            group_default: Arc::new(ShareGroupSettings::read(&|name| group_default(&start, name))),
+            group_default: GroupSettings::read(&|name| group_default(&start, name)),
             nodes: start.nodes.iter().map(|node| (node.id, node.properties())).collect(),
             layers: layers_of_new_cluster(&start),
             start,
@@ -83,7 +97,12 @@ impl DynamicConfigs {
 
     /// Returns what is in force for a share group, within the broker's bounds.
     pub fn share_group(&self, group: &str) -> &Arc<ShareGroupSettings> {
-        self.groups.get(group).unwrap_or(&self.group_default)
+        &self.groups.get(group).unwrap_or(&self.group_default).share
+    }
+
+    /// Returns what is in force for a consumer group, within the broker's bounds.
+    pub fn consumer_group(&self, group: &str) -> ConsumerGroupSettings {
+        self.groups.get(group).unwrap_or(&self.group_default).consumer
     }
 
     /// Returns what clients have set on `resource`, as text.
@@ -121,7 +140,7 @@ impl DynamicConfigs {
             }
             ConfigResource::Topic(name) => drop(self.topics.remove(name)),
             ConfigResource::Group(name) if is_set => {
-                let settings = Arc::new(self.read_group(Some(resource)));
+                let settings = self.read_group(Some(resource));
                 self.groups.insert(name.clone(), settings);
             }
             ConfigResource::Group(name) => drop(self.groups.remove(name)),
@@ -132,7 +151,7 @@ impl DynamicConfigs {
     fn refresh_all(&mut self) {
         self.broker = Arc::new(BrokerSettings::read(&|name| self.cluster_value(name)));
         self.topic_default = self.read_topic(None);
-        self.group_default = Arc::new(self.read_group(None));
+        self.group_default = self.read_group(None);
         let resources: Vec<_> = self.layers.keys().cloned().collect();
         for resource in resources {
             match &resource {
@@ -149,8 +168,8 @@ impl DynamicConfigs {
         })
     }
 
-    fn read_group(&self, resource: Option<&ConfigResource>) -> ShareGroupSettings {
-        ShareGroupSettings::read(&|name| {
+    fn read_group(&self, resource: Option<&ConfigResource>) -> GroupSettings {
+        GroupSettings::read(&|name| {
             let key = self.profile().group_key(name)?;
             let (value, _) = self.resource_value(&key, resource, None)?;
             Some(alter::clamp(name, value, &|name| self.cluster_value(name)))

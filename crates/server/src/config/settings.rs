@@ -292,6 +292,28 @@ impl TopicSettings {
     }
 }
 
+/// What is in force for a consumer group, within the broker's bounds.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct ConsumerGroupSettings {
+    /// Holds `consumer.session.timeout.ms`.
+    pub session_timeout_ms: i32,
+    /// Holds `consumer.heartbeat.interval.ms`.
+    pub heartbeat_interval_ms: i32,
+    /// Holds `consumer.assignment.interval.ms`.
+    pub assignment_interval_ms: i32,
+}
+
+impl ConsumerGroupSettings {
+    pub(super) fn read(lookup: Lookup<'_>) -> Self {
+        let int = |name| i32::from_config(lookup(name));
+        Self {
+            session_timeout_ms: int("consumer.session.timeout.ms"),
+            heartbeat_interval_ms: int("consumer.heartbeat.interval.ms"),
+            assignment_interval_ms: int("consumer.assignment.interval.ms"),
+        }
+    }
+}
+
 /// What is in force for a share group, within the broker's bounds.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ShareGroupSettings {

@@ -64,6 +64,7 @@ pub(crate) fn examples() -> Vec<GroupRecord> {
 
 fn tombstone(mut record: GroupRecord) -> GroupRecord {
     match &mut record {
+        GroupRecord::Consumer(_) => unreachable!("these have tests of their own"),
         GroupRecord::ShareGroupMemberMetadata { value, .. } => *value = None,
         GroupRecord::ShareGroupMetadata { value, .. } => *value = None,
         GroupRecord::ShareGroupTargetAssignmentMetadata { value, .. } => *value = None,
