@@ -285,7 +285,7 @@ impl SharePartition {
         let mut locks: Vec<Lock> = Vec::new();
         self.batches.each_run(i64::MIN, i64::MAX, |first, last, word| {
             if word.state() == crate::RecordState::Acquired && !word.is_lapsed() {
-                let deadline_ms = base_ms + word.lock_ms_left(base_ms);
+                let deadline_ms = word.deadline_ms(base_ms);
                 match locks.last_mut() {
                     Some(lock) if lock.deadline_ms == deadline_ms => lock.last = last,
                     _ => locks.push(Lock { deadline_ms, first, last }),

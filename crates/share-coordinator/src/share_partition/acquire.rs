@@ -78,6 +78,7 @@ impl SharePartition {
         let (Some(front), Some(back)) = (fetched.batches.first(), fetched.batches.last()) else {
             return (0, Change::default());
         };
+        self.catch_up(now);
         let begin = acquired.len();
         let mut moved_start = false;
         if self.archive_vanished(fetched.fetch_offset.get(), front.range.first().get() - 1) {

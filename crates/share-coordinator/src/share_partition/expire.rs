@@ -2,9 +2,10 @@
 
 use sharemark_protocol::Timestamp;
 
+use super::locks::Lock;
 use super::plan::{push_joined, range};
 use super::transition::lapse;
-use super::word::Word;
+use super::word::{LOCK_DURATION_MS_MAX, Word};
 use super::{Change, SharePartition, SharePartitionConfig, StatePlan};
 use crate::StateBatch;
 
@@ -51,6 +52,30 @@ impl SharePartition {
             }
         }
         change
+    }
+
+    /// Keeps all locks within what a record can tell apart, before locks that begin or end at `now` are made or
+    /// looked at.
+    ///
+    /// A clock may jump, and what is due then may come after other inputs. What ended long before `now` counts
+    /// as ended at a later time, which is still before `now`.
+    #[inline]
+    pub(super) fn catch_up(&mut self, now: Timestamp) {
+        let oldest_ms = now.ms().saturating_sub(LOCK_DURATION_MS_MAX);
+        if self.locks.next_deadline_ms().is_some_and(|deadline_ms| deadline_ms < oldest_ms) {
+            self.move_deadlines_to(oldest_ms);
+        }
+    }
+
+    /// Makes every lock that ends before `oldest_ms` end then.
+    fn move_deadlines_to(&mut self, oldest_ms: i64) {
+        while let Some(lock) = self.locks.pop_expired(oldest_ms - 1) {
+            self.batches.update_runs(lock.first, lock.last, |_, _, word| {
+                let is_concerned = word.is_locked_until(lock.deadline_ms) && !word.is_lapsed();
+                if is_concerned { word.with_deadline(oldest_ms) } else { word }
+            });
+            self.locks.push(Lock { deadline_ms: oldest_ms, ..lock });
+        }
     }
 
     /// Decides to give up everything that `member` holds, as its session ends; changes nothing.

@@ -71,7 +71,7 @@ impl SharePartition {
         let next = self.locks.next_deadline_ms();
         assert!(next.is_some(), "a lock ends some time");
         let base_ms = next.unwrap_or(0);
-        let deadline_ms = base_ms + word.lock_ms_left(base_ms);
+        let deadline_ms = word.deadline_ms(base_ms);
         assert!(self.locks.covers(deadline_ms, low, high), "every lock will be found when it ends");
     }
 

@@ -135,6 +135,7 @@ impl SharePartition {
     /// Gives the records of `renewals` a full new lock.
     pub(super) fn renew(&mut self, now: Timestamp, config: &SharePartitionConfig, renewals: &[OffsetRange]) {
         let (Some(front), Some(back)) = (renewals.first(), renewals.last()) else { return };
+        self.catch_up(now);
         let deadline_ms = now.plus_ms(config.lock_ms()).ms();
         for renewal in renewals {
             let (first, last) = (renewal.first().get(), renewal.last().get());
@@ -206,6 +207,7 @@ impl SharePartition {
     /// Makes records pending: their locks end, and what was left of them is kept for an abort.
     fn set_pending(&mut self, now: Timestamp, batch: &StateBatch, in_transition: bool) {
         let Some(staged) = batch.staged else { return };
+        self.catch_up(now);
         let (first, last) = (batch.range.first().get(), batch.range.last().get());
         let mut members: Vec<u16> = Vec::new();
         self.batches.each_run(first, last, |_, _, word| {
@@ -225,7 +227,8 @@ impl SharePartition {
                 if low < start {
                     return Word::new(RecordState::Archived, word.delivery_count());
                 }
-                Word::pending(word.delivery_count(), number, word.lock_ms_left(now.ms()).max(0))
+                let lock_ms_left = if word.is_lapsed() { 0 } else { word.lock_ms_left(now.ms()).max(0) };
+                Word::pending(word.delivery_count(), number, lock_ms_left)
             });
         }
     }

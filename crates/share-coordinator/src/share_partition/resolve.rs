@@ -29,6 +29,7 @@ impl SharePartition {
         config: &SharePartitionConfig,
         resolved: &[ResolvedRange],
     ) -> Change {
+        self.catch_up(now);
         let mut change = Change::default();
         let mut search_from = self.first_available;
         let mut overtaken = Vec::new();

@@ -20,7 +20,8 @@ pub struct RecordRun<'a> {
     pub delivery_count: i16,
     /// Who holds them, if they are acquired.
     pub member: Option<&'a str>,
-    /// What is left of their lock, if they are acquired; negative if it has ended and is still to be noticed.
+    /// What is left of their lock, if they are acquired; negative if it has ended and is still to be noticed,
+    /// zero if that was noticed while a change is being stored.
     pub lock_ms_left: Option<i64>,
     /// The transaction they wait for, if they are pending.
     pub staged: Option<Staged>,
@@ -54,8 +55,15 @@ impl SharePartition {
             in_transition: word.is_in_transition(),
             delivery_count: word.delivery_count(),
             member: self.members.id(word.owner()).filter(|_| is_acquired),
-            lock_ms_left: is_acquired.then(|| word.lock_ms_left(now.ms())),
+            lock_ms_left: is_acquired.then(|| self.lock_ms_left(now, word)),
             staged: self.owners.get(word.owner()).filter(|_| is_pending).map(|owner| owner.staged),
+        }
+    }
+
+    fn lock_ms_left(&self, now: Timestamp, word: Word) -> i64 {
+        match self.locks.next_deadline_ms() {
+            Some(base_ms) if !word.is_lapsed() => word.deadline_ms(base_ms) - now.ms(),
+            _ => 0,
         }
     }
 }

@@ -157,10 +157,18 @@ impl Word {
     }
 
     /// Returns the milliseconds until the lock ends, seen from `now_ms`; negative when it has ended.
+    ///
+    /// Right as long as the lock ended less than [`LOCK_DURATION_MS_MAX`] ago.
     pub(super) const fn lock_ms_left(self, now_ms: i64) -> i64 {
         let difference = (self.0 >> LOCK_SHIFT).wrapping_sub(lock_bits(now_ms));
         // The sign is that of 28 bits.
         ((difference << LOCK_SHIFT) as i64) >> LOCK_SHIFT
+    }
+
+    /// Returns when the lock ends; `base_ms` is the soonest end of any lock.
+    pub(super) const fn deadline_ms(self, base_ms: i64) -> i64 {
+        let difference = (self.0 >> LOCK_SHIFT).wrapping_sub(lock_bits(base_ms));
+        base_ms + (difference & LOCK_BITS) as i64
     }
 
     /// Returns the milliseconds that a pending record's lock still had when it was staged.

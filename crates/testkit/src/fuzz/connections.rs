@@ -153,8 +153,7 @@ impl Connections {
         // Frames behind an answered request are read, and may wait in their turn.
         while self.links.values().any(|link| link.asked.is_some()) {
             let before = self.waiting_count();
-            self.now.real = self.now.real.plus_ms(WAIT_MS_MAX);
-            self.handle(Input::Tick);
+            self.advance(WAIT_MS_MAX);
             assert!(self.waiting_count() < before, "every request is answered in the end: {:?}", self.links);
         }
         let fresh = u8::MAX;

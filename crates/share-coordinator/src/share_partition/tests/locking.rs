@@ -208,3 +208,47 @@ fn a_completion_for_an_earlier_table_is_not_taken_for_one_of_this() {
     driver.complete(id);
     assert!(driver.view().starts_with("0-4 AVAILABLE×1"));
 }
+
+/// More than the lock bits of a record tell apart, several times over.
+const JUMP_MS: i64 = 1 << 31;
+
+/// A held clock may jump, and a parked fetch may be answered before what is due then has lapsed.
+#[test]
+fn a_clock_may_jump_past_what_a_record_can_tell_apart() {
+    for jump_ms in [(1 << 27) - 1_000, (1 << 28) - 1, 1 << 28, JUMP_MS, 1 << 45] {
+        let mut driver = Driver::new(&[3, 3]);
+        assert_eq!(driver.fetch_strictly("A", 3), "0-2×1");
+        driver.now = at(jump_ms);
+        assert_eq!(driver.fetch_strictly("B", 3), "3-5×1");
+        assert!(driver.view().ends_with("3-5 ACQUIRED×1 B 30000"), "{}", driver.view());
+        assert_eq!(driver.expire(jump_ms), [stored(0, 2, RecordState::Available, 1)]);
+        assert_eq!(driver.view(), "0-2 AVAILABLE×1 | 3-5 ACQUIRED×1 B 30000");
+        assert_eq!(driver.expire(jump_ms + 30_000), [stored(3, 5, RecordState::Available, 1)]);
+    }
+}
+
+#[test]
+fn what_ended_before_a_jump_is_pending_without_a_lock() {
+    let by = producer(7, 0);
+    let mut driver = Driver::new(&[4]);
+    driver.config.abort_restores_lock = true;
+    assert_eq!(driver.fetch("A"), "0-3×1");
+    assert_eq!(driver.decide_stage(Some("A"), by, &[(0, 1, &[1])]), Ok(()));
+    let id = driver.hold();
+    assert_eq!(driver.expire(40_000), [stored(2, 3, RecordState::Available, 1)]);
+    driver.now = at((1 << 28) - 10_000);
+    driver.complete(id);
+    driver.resolve(by, 0, 1, RecordState::Available);
+    assert_eq!(driver.view(), "0-3 AVAILABLE×1");
+}
+
+#[test]
+fn a_renewal_after_a_jump_keeps_the_other_locks() {
+    let mut driver = Driver::new(&[4]);
+    assert_eq!(driver.fetch("A"), "0-3×1");
+    driver.now = at(JUMP_MS);
+    assert_eq!(driver.acknowledge("A", &[(1, 1, &[4])]), ErrorCode::None);
+    let freed = [stored(0, 0, RecordState::Available, 1), stored(2, 3, RecordState::Available, 1)];
+    assert_eq!(driver.expire(JUMP_MS), freed);
+    assert_eq!(driver.view(), "0-0 AVAILABLE×1 | 1-1 ACQUIRED×1 A 30000 | 2-3 AVAILABLE×1");
+}
