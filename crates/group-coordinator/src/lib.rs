@@ -1,9 +1,8 @@
 //! Groups: who belongs to them, and what each member is assigned.
 //!
 //! One [`GroupCoordinatorShard`] stands over each partition of `__consumer_offsets` and keeps the groups whose
-//! id hashes to it. All types of groups share one namespace of ids; share groups (KIP-932) are the only type
-//! that is built. Consumer groups (KIP-848), classic groups and committed offsets get a variant of `Group`,
-//! a file beside `share_group.rs` and record types of their own in [`GroupRecord`].
+//! id hashes to it, with their committed offsets. All types of groups share one namespace of ids; each type has
+//! a variant of `Group`, a file named after it and record types of its own in [`GroupRecord`].
 //!
 //! A request is decided without changing anything, its records are appended to the log and replayed, then what
 //! is not in the log (sessions, crossings that are out) is applied:
@@ -15,9 +14,11 @@
 //! ```
 
 mod assignor;
+mod classic_group;
 mod config;
 mod consumer_group;
 mod epoch;
+mod offsets;
 mod record;
 mod refusal;
 mod sessions;
@@ -29,10 +30,11 @@ pub use config::{GroupCoordinatorConfig, ShareGroupConfig};
 pub use consumer_group::ConsumerGroupState;
 pub use epoch::GroupEpoch;
 pub use record::{
-    ClassicMemberMetadata, ConsumerAssignmentMetadata, ConsumerGroupMetadata, ConsumerGroupRecord,
-    ConsumerMemberAssignment, ConsumerMemberMetadata, ConsumerMemberState, GroupRecord, PartitionEpochs,
-    ResolvedRegularExpression, ShareAssignmentMetadata, ShareGroupMetadata, ShareMemberAssignment,
-    ShareMemberMetadata, ShareStatePartitions, StateTopic,
+    ClassicGroupMember, ClassicGroupMetadata, ClassicMemberMetadata, CommittedOffset,
+    ConsumerAssignmentMetadata, ConsumerGroupMetadata, ConsumerGroupRecord, ConsumerMemberAssignment,
+    ConsumerMemberMetadata, ConsumerMemberState, GroupRecord, PartitionEpochs, ResolvedRegularExpression,
+    ShareAssignmentMetadata, ShareGroupMetadata, ShareMemberAssignment, ShareMemberMetadata,
+    ShareStatePartitions, StateTopic,
 };
 pub use refusal::Refusal;
 pub use shard::{ExpiredMember, GroupCoordinatorShard, ListedGroup};

@@ -7,9 +7,11 @@ use sharemark_protocol::{MemberEpoch, Timestamp, TopicId};
 
 use crate::{GroupEpoch, TopicPartitions};
 
+mod classic;
 mod codec;
 mod consumer;
 
+pub use classic::{ClassicGroupMember, ClassicGroupMetadata, CommittedOffset};
 pub use consumer::{
     ClassicMemberMetadata, ConsumerAssignmentMetadata, ConsumerGroupMetadata, ConsumerGroupRecord,
     ConsumerMemberAssignment, ConsumerMemberMetadata, ConsumerMemberState, PartitionEpochs,
@@ -18,12 +20,30 @@ pub use consumer::{
 
 /// One record of `__consumer_offsets`. A missing value is a tombstone.
 ///
-/// Share groups have the record types 10 to 15. Types 0 and 1 are committed offsets, 2 is a classic group,
-/// 3 to 8 and 16 are consumer groups.
+/// Types 0 and 1 are committed offsets, 2 is a classic group, 3 to 8 and 16 are consumer groups, 10 to 15 are
+/// share groups.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum GroupRecord {
     /// Types 3 to 8 and 16: a consumer group.
     Consumer(ConsumerGroupRecord),
+    /// Type 1, and 0 when it is read: an offset was committed, or is gone.
+    OffsetCommit {
+        /// The group.
+        group_id: Arc<str>,
+        /// The topic's name.
+        topic: Arc<str>,
+        /// The partition.
+        partition: i32,
+        /// What was committed.
+        value: Option<CommittedOffset>,
+    },
+    /// Type 2: the state of a classic group; its tombstone removes the group.
+    ClassicGroup {
+        /// The group.
+        group_id: Arc<str>,
+        /// Its generation.
+        value: Option<ClassicGroupMetadata>,
+    },
     /// Type 10: a member joined, changed its subscription, or is gone.
     ShareGroupMemberMetadata {
         /// The group.
@@ -141,7 +161,9 @@ impl GroupRecord {
     pub fn group_id(&self) -> &Arc<str> {
         match self {
             Self::Consumer(record) => record.group_id(),
-            Self::ShareGroupMemberMetadata { group_id, .. }
+            Self::OffsetCommit { group_id, .. }
+            | Self::ClassicGroup { group_id, .. }
+            | Self::ShareGroupMemberMetadata { group_id, .. }
             | Self::ShareGroupMetadata { group_id, .. }
             | Self::ShareGroupTargetAssignmentMetadata { group_id, .. }
             | Self::ShareGroupTargetAssignmentMember { group_id, .. }
@@ -154,6 +176,8 @@ impl GroupRecord {
     pub const fn is_tombstone(&self) -> bool {
         match self {
             Self::Consumer(record) => record.is_tombstone(),
+            Self::OffsetCommit { value, .. } => value.is_none(),
+            Self::ClassicGroup { value, .. } => value.is_none(),
             Self::ShareGroupMemberMetadata { value, .. } => value.is_none(),
             Self::ShareGroupMetadata { value, .. } => value.is_none(),
             Self::ShareGroupTargetAssignmentMetadata { value, .. } => value.is_none(),
@@ -167,6 +191,8 @@ impl GroupRecord {
     pub const fn record_type(&self) -> i16 {
         match self {
             Self::Consumer(record) => record.record_type(),
+            Self::OffsetCommit { .. } => 1,
+            Self::ClassicGroup { .. } => 2,
             Self::ShareGroupMemberMetadata { .. } => 10,
             Self::ShareGroupMetadata { .. } => 11,
             Self::ShareGroupTargetAssignmentMetadata { .. } => 12,

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use sharemark_protocol::{ErrorCode, MemberEpoch, Offset, Timestamp, TopicId};
 
+use crate::classic_group::ClassicGroup;
 use crate::consumer_group::ConsumerGroup;
+use crate::offsets::Offsets;
 use crate::record::{ConsumerGroupRecord, GroupRecord, StateTopic};
 use crate::sessions::Sessions;
 use crate::share_group::{
@@ -19,11 +21,14 @@ use crate::{
 };
 
 mod admin;
+mod classic;
 mod consumer;
+mod offsets;
 
 /// A group of any type; their ids are one namespace.
 #[derive(Clone, Debug, Eq, PartialEq)]
 enum Group {
+    Classic(Box<ClassicGroup>),
     Consumer(Box<ConsumerGroup>),
     Share(ShareGroup),
 }
@@ -45,6 +50,8 @@ pub struct GroupCoordinatorShard {
     config: GroupCoordinatorConfig,
     /// What the log says.
     groups: BTreeMap<Arc<str>, Group>,
+    /// What the log says of committed offsets, whatever the type of their group.
+    offsets: Offsets,
     last_replayed: Option<Offset>,
     /// What it does not say, and what dies with the node.
     soft: BTreeMap<Arc<str>, GroupSoftState>,
@@ -68,7 +75,7 @@ pub struct ListedGroup {
     /// Its id.
     pub group_id: Arc<str>,
     /// The kind of its members.
-    pub protocol_type: &'static str,
+    pub protocol_type: Arc<str>,
     /// The name of its state.
     pub state: &'static str,
     /// The name of its type.
@@ -83,6 +90,7 @@ impl GroupCoordinatorShard {
         Self {
             config,
             groups: BTreeMap::new(),
+            offsets: Offsets::default(),
             last_replayed: None,
             soft: BTreeMap::new(),
             sessions: Sessions::default(),
@@ -123,7 +131,7 @@ impl GroupCoordinatorShard {
         let new_group;
         let (group_id, group) = match self.groups.get_key_value(request.group_id) {
             Some((group_id, Group::Share(group))) => (group_id.clone(), group),
-            Some((_, Group::Consumer(_))) => return Err(Self::group_not_found()),
+            Some((_, Group::Classic(_) | Group::Consumer(_))) => return Err(Self::group_not_found()),
             None if !request.is_join() => return Err(Self::group_not_found()),
             None => {
                 self.check_room()?;
@@ -202,6 +210,7 @@ impl GroupCoordinatorShard {
     ) {
         for (group_id, group) in &self.groups {
             let (session_ms, member_ids): (i64, Vec<&Arc<str>>) = match group {
+                Group::Classic(_) => continue,
                 Group::Consumer(group) => (consumer_session_ms(group_id), group.members().keys().collect()),
                 Group::Share(group) => (share_session_ms(group_id), group.members().keys().collect()),
             };
@@ -226,17 +235,20 @@ impl GroupCoordinatorShard {
         let records = match self.groups.get(group_id) {
             Some(Group::Consumer(group)) => group.decide_removal(group_id, member_id, topics),
             Some(Group::Share(group)) => group.decide_removal(group_id, member_id, topics),
-            None => unreachable!("only members of groups have sessions"),
+            Some(Group::Classic(_)) | None => unreachable!("only members of groups have sessions"),
         };
         Some(ExpiredMember { group_id: group_id.clone(), member_id: member_id.clone(), records })
     }
 
     /// Applies one record of the log, live or at recovery. It cannot fail.
     pub fn replay(&mut self, offset: Offset, record: &GroupRecord) {
-        assert!(self.last_replayed < Some(offset), "records are replayed in log order");
-        self.last_replayed = Some(offset);
+        self.note_replayed(offset);
         match record {
             GroupRecord::Consumer(record) => self.replay_consumer(record),
+            GroupRecord::OffsetCommit { .. } => self.replay_offset(offset, None, record),
+            GroupRecord::ClassicGroup { group_id, value } => {
+                self.replay_classic_group(group_id, value.as_ref())
+            }
             GroupRecord::ShareGroupMemberMetadata { .. }
             | GroupRecord::ShareGroupMetadata { .. }
             | GroupRecord::ShareGroupTargetAssignmentMetadata { .. }
@@ -244,6 +256,11 @@ impl GroupCoordinatorShard {
             | GroupRecord::ShareGroupCurrentMemberAssignment { .. }
             | GroupRecord::ShareGroupStatePartitionMetadata { .. } => self.replay_share(record),
         }
+    }
+
+    fn note_replayed(&mut self, offset: Offset) {
+        assert!(self.last_replayed < Some(offset), "records are replayed in log order");
+        self.last_replayed = Some(offset);
     }
 
     fn replay_share(&mut self, record: &GroupRecord) {
@@ -279,7 +296,7 @@ impl GroupCoordinatorShard {
         let member_ids: Vec<Arc<str>> = match self.groups.remove(group_id) {
             Some(Group::Consumer(group)) => group.members().keys().cloned().collect(),
             Some(Group::Share(group)) => group.members().keys().cloned().collect(),
-            None => Vec::new(),
+            Some(Group::Classic(_)) | None => Vec::new(),
         };
         for member_id in member_ids {
             self.sessions.remove(group_id, &member_id);
@@ -318,7 +335,7 @@ impl GroupCoordinatorShard {
         groups
             .filter_map(|(group_id, group)| match group {
                 // The next heartbeat sees that the topic is gone.
-                Group::Consumer(_) => None,
+                Group::Classic(_) | Group::Consumer(_) => None,
                 Group::Share(group) => group.decide_topics_deleted(group_id, deleted),
             })
             .collect()
@@ -345,7 +362,7 @@ impl GroupCoordinatorShard {
     fn share_group(&self, group_id: &str) -> Result<(&Arc<str>, &ShareGroup), Refusal> {
         match self.groups.get_key_value(group_id) {
             Some((group_id, Group::Share(group))) => Ok((group_id, group)),
-            Some((_, Group::Consumer(_))) | None => Err(Self::group_not_found()),
+            Some((_, Group::Classic(_) | Group::Consumer(_))) | None => Err(Self::group_not_found()),
         }
     }
 
@@ -362,7 +379,16 @@ impl GroupCoordinatorShard {
 
     /// Returns whether another shard holds the same durable state.
     pub fn is_same_state(&self, other: &Self) -> bool {
-        self.groups == other.groups
+        // A group that the log does not speak of is known by its offsets, if it has any.
+        let said = |shard: &Self| -> Vec<(Arc<str>, Group)> {
+            let groups = shard.groups.iter();
+            let said = groups.filter(|(_, group)| match group {
+                Group::Classic(group) => group.is_stored(),
+                Group::Consumer(_) | Group::Share(_) => true,
+            });
+            said.map(|(group_id, group)| (group_id.clone(), group.clone())).collect()
+        };
+        said(self) == said(other) && self.offsets == other.offsets
     }
 
     /// Checks what must hold between two inputs.
@@ -375,15 +401,17 @@ impl GroupCoordinatorShard {
         for group in self.groups.values() {
             match group {
                 Group::Consumer(group) => group.check_invariants(),
+                Group::Classic(group) => group.check_invariants(),
                 Group::Share(group) => group.check_invariants(),
             }
         }
+        self.offsets.check_invariants();
         self.sessions.check_invariants();
         for (group_id, member_id) in self.sessions.members() {
             let is_member = match self.groups.get(group_id) {
                 Some(Group::Consumer(group)) => group.members().contains_key(member_id),
                 Some(Group::Share(group)) => group.members().contains_key(member_id),
-                None => false,
+                Some(Group::Classic(_)) | None => false,
             };
             assert!(is_member, "only members have sessions");
         }

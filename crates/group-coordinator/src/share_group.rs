@@ -189,6 +189,7 @@ impl ShareGroup {
             GroupRecord::ShareGroupStatePartitionMetadata { value, .. } => {
                 self.states = value.clone().unwrap_or_default();
             }
+            GroupRecord::OffsetCommit { .. } | GroupRecord::ClassicGroup { .. } => {}
         }
     }
 

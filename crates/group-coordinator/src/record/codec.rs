@@ -26,7 +26,7 @@ use sharemark_protocol::{
 
 use super::{
     ConsumerGroupRecord, GroupRecord, ShareAssignmentMetadata, ShareGroupMetadata, ShareMemberAssignment,
-    ShareMemberMetadata, ShareStatePartitions, StateTopic,
+    ShareMemberMetadata, ShareStatePartitions, StateTopic, classic,
 };
 use crate::{GroupEpoch, TopicPartitions};
 
@@ -40,6 +40,10 @@ impl GroupRecord {
     pub fn encode(&self) -> CoordinatorRecord {
         match self {
             Self::Consumer(record) => record.encode(),
+            Self::OffsetCommit { group_id, topic, partition, value } => {
+                classic::encode_offset(group_id, topic, *partition, value.as_ref())
+            }
+            Self::ClassicGroup { group_id, value } => classic::encode_group(group_id, value.as_ref()),
             Self::ShareGroupMemberMetadata { group_id, member_id, value } => {
                 let key =
                     ShareGroupMemberMetadataKey { group_id: text(group_id), member_id: text(member_id) };
@@ -84,7 +88,7 @@ impl GroupRecord {
     ///
     /// # Errors
     ///
-    /// - `UnexpectedRecordType` for a record of another type than 3 to 8 and 10 to 16.
+    /// - `UnexpectedRecordType` for a record of a type that `GroupRecord` lacks.
     /// - Another error if the bytes are no such record.
     pub fn decode(key: &Bytes, value: Option<&Bytes>) -> Result<Self, DecodeError> {
         let record_type = key.first_chunk().map(|bytes| i16::from_be_bytes(*bytes));
@@ -129,7 +133,7 @@ impl GroupRecord {
                 let value = read(value)?.map(decode_states);
                 Ok(Self::ShareGroupStatePartitionMetadata { group_id, value })
             }
-            _ => Err(DecodeError::UnexpectedRecordType),
+            other => classic::decode(other, key, value),
         }
     }
 }

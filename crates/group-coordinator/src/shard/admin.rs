@@ -21,10 +21,11 @@ impl GroupCoordinatorShard {
     pub fn list_groups(&self, states: &[&str], types: &[&str]) -> Vec<ListedGroup> {
         let listed = self.groups.iter().map(|(group_id, group)| {
             let (protocol_type, state, group_type) = match group {
+                Group::Classic(group) => (group.protocol_type(), group.state().name(), "classic"),
                 Group::Consumer(group) => ("consumer", group.state().name(), "consumer"),
                 Group::Share(group) => ("share", group.state().name(), "share"),
             };
-            ListedGroup { group_id: group_id.clone(), protocol_type, state, group_type }
+            ListedGroup { group_id: group_id.clone(), protocol_type: protocol_type.into(), state, group_type }
         });
         let has = |filter: &[&str], name: &str| {
             filter.is_empty() || filter.iter().any(|wanted| wanted.trim().eq_ignore_ascii_case(name))

@@ -93,10 +93,21 @@ impl Broker {
             groups_max: GROUPS_PER_SHARD_MAX,
             subscribed_topics_max: SUBSCRIBED_TOPICS_MAX,
         });
-        self.for_each_record(at, |_, record, key, value| match GroupRecord::decode(&key, value.as_ref()) {
-            Ok(decoded) => shard.replay(record.offset, &decoded),
-            Err(error) => {
-                warn!(offset = record.offset.get(), %error, "a record of {CONSUMER_OFFSETS} is passed over")
+        self.for_each_record(at, |batch, record, key, value| {
+            if batch.control {
+                if let Some((producer, marker)) = batch.producer.zip(MarkerRecord::read(record)) {
+                    shard.replay_end_transaction_marker(record.offset, producer.id, marker.committed);
+                }
+                return;
+            }
+            match (GroupRecord::decode(&key, value.as_ref()), batch.producer) {
+                (Ok(decoded), Some(producer)) if batch.transactional => {
+                    shard.replay_transactional(record.offset, producer.id, &decoded);
+                }
+                (Ok(decoded), _) => shard.replay(record.offset, &decoded),
+                (Err(error), _) => {
+                    warn!(offset = record.offset.get(), %error, "a record of {CONSUMER_OFFSETS} is passed over")
+                }
             }
         });
         shard

@@ -22,7 +22,7 @@ impl Broker {
             })
             .map(|group| ListedGroup {
                 group_id: (&*group.group_id).into(),
-                protocol_type: group.protocol_type.into(),
+                protocol_type: (&*group.protocol_type).into(),
                 group_state: group.state.into(),
                 group_type: group.group_type.into(),
             })

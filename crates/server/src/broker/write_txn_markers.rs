@@ -22,7 +22,7 @@ use sharemark_txn_coordinator::{
 
 use super::Broker;
 use super::authorize::{Operation, Resource, authorize};
-use super::cluster::SHARE_GROUP_STATE;
+use super::cluster::{CONSUMER_OFFSETS, SHARE_GROUP_STATE};
 use super::input::{Now, Origin};
 
 /// Where a marker comes from.
@@ -128,6 +128,11 @@ impl Broker {
         let appended = self
             .with_log(at, |log, writes| log.append_end_transaction_marker(plan, writes))
             .ok_or(ErrorCode::UnknownTopicOrPartition)?;
+        if &*partition.topic == CONSUMER_OFFSETS
+            && let Some(shard) = self.group_shard_mut(node, at)
+        {
+            shard.replay_end_transaction_marker(appended.offset, marker.producer.id, marker.committed);
+        }
         if &*partition.topic == SHARE_GROUP_STATE {
             let ended = self.share_marker(marker);
             if let Some(shard) = self.share_state_shard_mut(node, at) {

@@ -73,7 +73,7 @@ fn groups_are_listed_by_state_and_type() {
     assert_eq!(ids(&["Dead"], &[]), [""; 0]);
     assert_eq!(ids(&[], &["consumer", "classic"]), [""; 0]);
     let listed = &world.shard.list_groups(&[], &[])[1];
-    assert_eq!((listed.protocol_type, listed.state, listed.group_type), ("share", "Stable", "share"));
+    assert_eq!((&*listed.protocol_type, listed.state, listed.group_type), ("share", "Stable", "share"));
 }
 
 #[test]
