@@ -1,12 +1,14 @@
-//! Writes what `docs/protocol.md` says from the table of served APIs.
+//! Writes what `docs/protocol.md` says from the table of served APIs, and `docs/conformance.md` of Kafka's own tests.
 
 use std::fmt::Write as _;
 
 use crate::Failure;
 use crate::apis::{APIS, Listed};
+use crate::conformance;
 use crate::files::{self, Mode};
 
-const PAGE: &str = "docs/protocol.md";
+const PROTOCOL: &str = "docs/protocol.md";
+const CONFORMANCE: &str = "docs/conformance.md";
 
 /// What a Kafka 4.4 broker lists in ApiVersions.
 const KAFKA_APIS: [(i16, &str); 77] = [
@@ -89,25 +91,32 @@ const KAFKA_APIS: [(i16, &str); 77] = [
     (94, "UnregisterController"),
 ];
 
-/// Brings the generated parts of the page up to date; in `Mode::Check` fails if they are not.
+/// Brings the generated parts of the pages up to date; in `Mode::Check` fails if they are not.
 pub(crate) fn run(mode: Mode) -> Result<(), Failure> {
-    let path = files::root().join(PAGE);
+    page(PROTOCOL, &[("served", served()), ("unserved", unserved())], mode)?;
+    page(CONFORMANCE, &[("kafka-tests", conformance::tables()?)], mode)
+}
+
+/// Brings the parts of one page up to date.
+fn page(name: &str, parts: &[(&str, String)], mode: Mode) -> Result<(), Failure> {
+    let path = files::root().join(name);
     let mut page = files::read(&path)?;
-    replace(&mut page, "served", &served())?;
-    replace(&mut page, "unserved", &unserved())?;
+    for (part, text) in parts {
+        replace(&mut page, name, part, text)?;
+    }
     let differed = files::update(&path, &page, mode)?;
     if differed && mode == Mode::Check {
-        return Err(format!("run `cargo xtask docs`: {PAGE} differs"));
+        return Err(format!("run `cargo xtask docs`: {name} differs"));
     }
-    println!("{PAGE} {}", if differed { "is written" } else { "is up to date" });
+    println!("{name} {}", if differed { "is written" } else { "is up to date" });
     Ok(())
 }
 
-/// Replaces what stands between the marks called `name`.
-fn replace(page: &mut String, name: &str, text: &str) -> Result<(), Failure> {
-    let begin = format!("<!-- begin {name}: written by `cargo xtask docs` -->\n");
-    let end = format!("<!-- end {name} -->");
-    let missing = || format!("{PAGE} lacks the marks of {name:?}");
+/// Replaces what stands between the marks called `part`.
+fn replace(page: &mut String, name: &str, part: &str, text: &str) -> Result<(), Failure> {
+    let begin = format!("<!-- begin {part}: written by `cargo xtask docs` -->\n");
+    let end = format!("<!-- end {part} -->");
+    let missing = || format!("{name} lacks the marks of {part:?}");
     let from = page.find(&begin).ok_or_else(missing)? + begin.len();
     let to = from + page[from..].find(&end).ok_or_else(missing)?;
     page.replace_range(from..to, text);

@@ -1,6 +1,7 @@
 //! The chores of this workspace, run as `cargo xtask <chore>`.
 
 mod codegen;
+mod conformance;
 mod docs;
 mod files;
 mod test;
@@ -21,8 +22,8 @@ chores:
   test --full      the same with long tests run whole (SHAREMARK_FULL=1), not sampled
   codegen          writes crates/protocol/src/generated from the message schemas
   codegen --check  compares it with a fresh generation; exits 1 on a difference
-  docs             writes the generated parts of docs/protocol.md
-  docs --check     compares them with the table; exits 1 on a difference
+  docs             writes the generated parts of docs/protocol.md and docs/conformance.md
+  docs --check     compares them with the tables; exits 1 on a difference
   vectors [COUNT [SEED]]
                    makes COUNT (5) random messages of each version of each schema with Kafka's
                    own classes, and checks that the codec reads and writes the same; needs a JDK

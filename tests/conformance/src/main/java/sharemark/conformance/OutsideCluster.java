@@ -1,0 +1,245 @@
+package sharemark.conformance;
+
+import java.util.Collection;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Set;
+import java.util.TreeSet;
+import java.util.concurrent.ExecutionException;
+
+import kafka.server.ControllerServer;
+import kafka.server.KafkaBroker;
+import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.common.TopicPartitionInfo;
+import org.apache.kafka.common.acl.AccessControlEntry;
+import org.apache.kafka.common.acl.AclBinding;
+import org.apache.kafka.common.acl.AclBindingFilter;
+import org.apache.kafka.common.errors.UnknownTopicOrPartitionException;
+import org.apache.kafka.common.network.ListenerName;
+import org.apache.kafka.common.test.ClusterInstance;
+import org.apache.kafka.common.test.api.ClusterConfig;
+import org.apache.kafka.common.test.api.Type;
+import org.apache.kafka.server.authorizer.Authorizer;
+import org.apache.kafka.server.fault.FaultHandlerException;
+
+/** A cluster as a test sees it, of a broker in another process: what a client can do works, the rest says why not. */
+public final class OutsideCluster implements ClusterInstance {
+    private final ClusterConfig config;
+    private final Type type;
+    private String name = "unnamed";
+    private BrokerProcess process;
+    private boolean stopped;
+    private Reason missing;
+
+    public OutsideCluster(ClusterConfig config, Type type) {
+        this.config = config;
+        this.type = type;
+    }
+
+    /** Names the test, for the file with the broker's words. */
+    public void name(String test) {
+        name = test;
+    }
+
+    /** Returns the first thing that the test asked for and could not get. */
+    public synchronized Optional<Reason> missing() {
+        return Optional.ofNullable(missing);
+    }
+
+    private synchronized Unreachable unreachable(Reason reason, String what) {
+        if (missing == null) {
+            missing = reason;
+            System.err.println("missing in " + name + ": " + reason.words() + ": " + what);
+        }
+        return new Unreachable(reason, what);
+    }
+
+    @Override
+    public void start() {
+        Wanted wanted;
+        try {
+            wanted = Wanted.of(config);
+        } catch (Unreachable e) {
+            throw unreachable(e.reason(), e.getMessage());
+        }
+        process = BrokerProcess.start(wanted, name);
+    }
+
+    @Override
+    public boolean started() {
+        return process != null;
+    }
+
+    @Override
+    public void stop() {
+        stopped = true;
+        if (process != null) {
+            process.stop();
+        }
+    }
+
+    @Override
+    public boolean stopped() {
+        return stopped;
+    }
+
+    @Override
+    public String bootstrapServers() {
+        return process.bootstrap();
+    }
+
+    @Override
+    public void shutdownBroker(int brokerId) {
+        throw unreachable(Reason.BROKER_STOPPED, "shutdownBroker");
+    }
+
+    @Override
+    public void startBroker(int brokerId) {
+        throw unreachable(Reason.BROKER_STOPPED, "startBroker");
+    }
+
+    @Override
+    public Map<Integer, KafkaBroker> brokers() {
+        return new BrokerViews(this, this::unreachable).all();
+    }
+
+    @Override
+    public Map<Integer, KafkaBroker> aliveBrokers() {
+        return brokers();
+    }
+
+    @Override
+    public Map<Integer, ControllerServer> controllers() {
+        return Map.of(); // There is none in this JVM, so that there is none to wait for either.
+    }
+
+    @Override
+    public Set<Integer> controllerIds() {
+        throw unreachable(Reason.INSIDE_JVM, "controllerIds");
+    }
+
+    @Override
+    public ListenerName controllerListenerName() {
+        throw unreachable(Reason.INSIDE_JVM, "controllerListenerName");
+    }
+
+    @Override
+    public String bootstrapControllers() {
+        throw unreachable(Reason.INSIDE_JVM, "bootstrapControllers");
+    }
+
+    @Override
+    public List<Integer> controllerBoundPorts() {
+        throw unreachable(Reason.INSIDE_JVM, "controllerBoundPorts");
+    }
+
+    @Override
+    public List<Authorizer> authorizers() {
+        throw unreachable(Reason.INSIDE_JVM, "authorizers");
+    }
+
+    @Override
+    public Optional<FaultHandlerException> firstFatalException() {
+        throw unreachable(Reason.INSIDE_JVM, "firstFatalException");
+    }
+
+    @Override
+    public Optional<FaultHandlerException> firstNonFatalException() {
+        throw unreachable(Reason.INSIDE_JVM, "firstNonFatalException");
+    }
+
+    @Override
+    public Type type() {
+        return type;
+    }
+
+    @Override
+    public ClusterConfig config() {
+        return config;
+    }
+
+    @Override
+    public ListenerName clientListener() {
+        return config.brokerListenerName();
+    }
+
+    @Override
+    public Set<Integer> brokerIds() {
+        try (Admin admin = admin()) {
+            Set<Integer> ids = new TreeSet<>();
+            admin.describeCluster().nodes().get().forEach(node -> ids.add(node.id()));
+            return ids;
+        } catch (ExecutionException | InterruptedException e) {
+            throw new IllegalStateException(e);
+        }
+    }
+
+    @Override
+    public List<Integer> brokerBoundPorts() {
+        return process.ports();
+    }
+
+    @Override
+    public String clusterId() {
+        try (Admin admin = admin()) {
+            return admin.describeCluster().clusterId().get();
+        } catch (ExecutionException | InterruptedException e) {
+            throw new IllegalStateException(e);
+        }
+    }
+
+    @Override
+    public void waitForReadyBrokers() {
+        // A broker in another process has said that it is ready before anyone is told its address.
+    }
+
+    @Override
+    public void ensureConsistentMetadata() {
+        // Seen by a client that asks, as the next method does.
+    }
+
+    @Override
+    public void ensureConsistentMetadata(Collection<KafkaBroker> brokers, Collection<ControllerServer> controllers) {
+        // The same.
+    }
+
+    @Override
+    public void waitTopicCreation(String topic, int partitions) throws InterruptedException {
+        try (Admin admin = admin()) {
+            Waiting.until(topic + " has " + partitions + " partitions with leaders", () -> {
+                var described = admin.describeTopics(List.of(topic)).allTopicNames().get().get(topic);
+                List<TopicPartitionInfo> found = described.partitions();
+                return found.size() == partitions && found.stream().allMatch(of -> of.leader() != null);
+            });
+        }
+    }
+
+    @Override
+    public void waitTopicDeletion(String topic) throws InterruptedException {
+        try (Admin admin = admin()) {
+            Waiting.until(topic + " is gone", () -> {
+                try {
+                    admin.describeTopics(List.of(topic)).allTopicNames().get();
+                    return false;
+                } catch (ExecutionException e) {
+                    return e.getCause() instanceof UnknownTopicOrPartitionException;
+                }
+            });
+        }
+    }
+
+    @Override
+    public void waitAcls(AclBindingFilter filter, Collection<AccessControlEntry> entries) throws InterruptedException {
+        try (Admin admin = admin()) {
+            Waiting.until("the access control list is " + entries, () -> {
+                Set<AccessControlEntry> found = new HashSet<>();
+                for (AclBinding binding : admin.describeAcls(filter).values().get()) {
+                    found.add(binding.entry());
+                }
+                return found.equals(new HashSet<>(entries));
+            });
+        }
+    }
+}
