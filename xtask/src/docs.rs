@@ -131,16 +131,19 @@ fn served() -> String {
             Listed::Always => "",
             Listed::WithTxnShareAcknowledge => "only with `share.version` 3",
         };
+        let flexible = match api.first_flexible {
+            i16::MAX => "none".to_owned(),
+            first => first.to_string(),
+        };
         let _ = writeln!(
             text,
-            "| {} | {} | {}-{} | {}-{} | {} | {remark} |",
+            "| {} | {} | {}-{} | {}-{} | {flexible} | {remark} |",
             api.key.to_wire(),
             api.name,
             api.announced_min,
             api.announced_max,
             api.served_min,
             api.announced_max,
-            api.first_flexible,
         );
     }
     text

@@ -2,7 +2,9 @@
 //!
 //! A transcript is recorded from Kafka where Kafka has the requests; Sharemark then has to print the same.
 
+mod admin;
 mod arguments;
+mod cluster;
 mod core;
 mod fetch_session;
 mod groups;

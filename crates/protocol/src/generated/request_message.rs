@@ -4,21 +4,34 @@
 
 use super::add_partitions_to_txn_request::AddPartitionsToTxnRequest;
 use super::add_share_acks_to_txn_request::AddShareAcksToTxnRequest;
+use super::alter_client_quotas_request::AlterClientQuotasRequest;
+use super::alter_configs_request::AlterConfigsRequest;
+use super::alter_partition_reassignments_request::AlterPartitionReassignmentsRequest;
+use super::alter_replica_log_dirs_request::AlterReplicaLogDirsRequest;
 use super::alter_share_group_offsets_request::AlterShareGroupOffsetsRequest;
+use super::alter_user_scram_credentials_request::AlterUserScramCredentialsRequest;
 use super::api_versions_request::ApiVersionsRequest;
+use super::create_acls_request::CreateAclsRequest;
 use super::create_partitions_request::CreatePartitionsRequest;
 use super::create_topics_request::CreateTopicsRequest;
+use super::delete_acls_request::DeleteAclsRequest;
 use super::delete_groups_request::DeleteGroupsRequest;
 use super::delete_records_request::DeleteRecordsRequest;
 use super::delete_share_group_offsets_request::DeleteShareGroupOffsetsRequest;
 use super::delete_share_group_state_request::DeleteShareGroupStateRequest;
 use super::delete_topics_request::DeleteTopicsRequest;
+use super::describe_acls_request::DescribeAclsRequest;
+use super::describe_client_quotas_request::DescribeClientQuotasRequest;
 use super::describe_cluster_request::DescribeClusterRequest;
 use super::describe_configs_request::DescribeConfigsRequest;
+use super::describe_log_dirs_request::DescribeLogDirsRequest;
 use super::describe_producers_request::DescribeProducersRequest;
+use super::describe_quorum_request::DescribeQuorumRequest;
 use super::describe_share_group_offsets_request::DescribeShareGroupOffsetsRequest;
 use super::describe_topic_partitions_request::DescribeTopicPartitionsRequest;
 use super::describe_transactions_request::DescribeTransactionsRequest;
+use super::describe_user_scram_credentials_request::DescribeUserScramCredentialsRequest;
+use super::elect_leaders_request::ElectLeadersRequest;
 use super::end_txn_request::EndTxnRequest;
 use super::fetch_request::FetchRequest;
 use super::find_coordinator_request::FindCoordinatorRequest;
@@ -27,24 +40,30 @@ use super::init_producer_id_request::InitProducerIdRequest;
 use super::initialize_share_group_state_request::InitializeShareGroupStateRequest;
 use super::list_groups_request::ListGroupsRequest;
 use super::list_offsets_request::ListOffsetsRequest;
+use super::list_partition_reassignments_request::ListPartitionReassignmentsRequest;
 use super::list_transactions_request::ListTransactionsRequest;
 use super::metadata_request::MetadataRequest;
+use super::offset_for_leader_epoch_request::OffsetForLeaderEpochRequest;
 use super::produce_request::ProduceRequest;
 use super::read_share_group_state_request::ReadShareGroupStateRequest;
 use super::read_share_group_state_summary_request::ReadShareGroupStateSummaryRequest;
+use super::sasl_authenticate_request::SaslAuthenticateRequest;
+use super::sasl_handshake_request::SaslHandshakeRequest;
 use super::seed_txn_share_acknowledge_request::SeedTxnShareAcknowledgeRequest;
 use super::share_acknowledge_request::ShareAcknowledgeRequest;
 use super::share_fetch_request::ShareFetchRequest;
 use super::share_group_describe_request::ShareGroupDescribeRequest;
 use super::share_group_heartbeat_request::ShareGroupHeartbeatRequest;
 use super::txn_share_acknowledge_request::TxnShareAcknowledgeRequest;
+use super::unregister_broker_request::UnregisterBrokerRequest;
+use super::update_features_request::UpdateFeaturesRequest;
 use super::write_share_group_state_request::WriteShareGroupStateRequest;
 use super::write_txn_markers_request::WriteTxnMarkersRequest;
 use crate::ApiKey;
 use crate::codec::{DecodeError, Message, Reader, Writer};
 
 /// A request of any API that this broker serves.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum RequestMessage {
     /// The request of Produce.
     Produce(ProduceRequest),
@@ -58,6 +77,8 @@ pub enum RequestMessage {
     FindCoordinator(FindCoordinatorRequest),
     /// The request of ListGroups.
     ListGroups(ListGroupsRequest),
+    /// The request of SaslHandshake.
+    SaslHandshake(SaslHandshakeRequest),
     /// The request of ApiVersions.
     ApiVersions(ApiVersionsRequest),
     /// The request of CreateTopics.
@@ -68,24 +89,60 @@ pub enum RequestMessage {
     DeleteRecords(DeleteRecordsRequest),
     /// The request of InitProducerId.
     InitProducerId(InitProducerIdRequest),
+    /// The request of OffsetForLeaderEpoch.
+    OffsetForLeaderEpoch(OffsetForLeaderEpochRequest),
     /// The request of AddPartitionsToTxn.
     AddPartitionsToTxn(AddPartitionsToTxnRequest),
     /// The request of EndTxn.
     EndTxn(EndTxnRequest),
     /// The request of WriteTxnMarkers.
     WriteTxnMarkers(WriteTxnMarkersRequest),
+    /// The request of DescribeAcls.
+    DescribeAcls(DescribeAclsRequest),
+    /// The request of CreateAcls.
+    CreateAcls(CreateAclsRequest),
+    /// The request of DeleteAcls.
+    DeleteAcls(DeleteAclsRequest),
     /// The request of DescribeConfigs.
     DescribeConfigs(DescribeConfigsRequest),
+    /// The request of AlterConfigs.
+    AlterConfigs(AlterConfigsRequest),
+    /// The request of AlterReplicaLogDirs.
+    AlterReplicaLogDirs(AlterReplicaLogDirsRequest),
+    /// The request of DescribeLogDirs.
+    DescribeLogDirs(DescribeLogDirsRequest),
+    /// The request of SaslAuthenticate.
+    SaslAuthenticate(SaslAuthenticateRequest),
     /// The request of CreatePartitions.
     CreatePartitions(CreatePartitionsRequest),
     /// The request of DeleteGroups.
     DeleteGroups(DeleteGroupsRequest),
+    /// The request of ElectLeaders.
+    ElectLeaders(ElectLeadersRequest),
     /// The request of IncrementalAlterConfigs.
     IncrementalAlterConfigs(IncrementalAlterConfigsRequest),
+    /// The request of AlterPartitionReassignments.
+    AlterPartitionReassignments(AlterPartitionReassignmentsRequest),
+    /// The request of ListPartitionReassignments.
+    ListPartitionReassignments(ListPartitionReassignmentsRequest),
+    /// The request of DescribeClientQuotas.
+    DescribeClientQuotas(DescribeClientQuotasRequest),
+    /// The request of AlterClientQuotas.
+    AlterClientQuotas(AlterClientQuotasRequest),
+    /// The request of DescribeUserScramCredentials.
+    DescribeUserScramCredentials(DescribeUserScramCredentialsRequest),
+    /// The request of AlterUserScramCredentials.
+    AlterUserScramCredentials(AlterUserScramCredentialsRequest),
+    /// The request of DescribeQuorum.
+    DescribeQuorum(DescribeQuorumRequest),
+    /// The request of UpdateFeatures.
+    UpdateFeatures(UpdateFeaturesRequest),
     /// The request of DescribeCluster.
     DescribeCluster(DescribeClusterRequest),
     /// The request of DescribeProducers.
     DescribeProducers(DescribeProducersRequest),
+    /// The request of UnregisterBroker.
+    UnregisterBroker(UnregisterBrokerRequest),
     /// The request of DescribeTransactions.
     DescribeTransactions(DescribeTransactionsRequest),
     /// The request of ListTransactions.
@@ -134,20 +191,39 @@ impl RequestMessage {
             Self::Metadata(_) => ApiKey::Metadata,
             Self::FindCoordinator(_) => ApiKey::FindCoordinator,
             Self::ListGroups(_) => ApiKey::ListGroups,
+            Self::SaslHandshake(_) => ApiKey::SaslHandshake,
             Self::ApiVersions(_) => ApiKey::ApiVersions,
             Self::CreateTopics(_) => ApiKey::CreateTopics,
             Self::DeleteTopics(_) => ApiKey::DeleteTopics,
             Self::DeleteRecords(_) => ApiKey::DeleteRecords,
             Self::InitProducerId(_) => ApiKey::InitProducerId,
+            Self::OffsetForLeaderEpoch(_) => ApiKey::OffsetForLeaderEpoch,
             Self::AddPartitionsToTxn(_) => ApiKey::AddPartitionsToTxn,
             Self::EndTxn(_) => ApiKey::EndTxn,
             Self::WriteTxnMarkers(_) => ApiKey::WriteTxnMarkers,
+            Self::DescribeAcls(_) => ApiKey::DescribeAcls,
+            Self::CreateAcls(_) => ApiKey::CreateAcls,
+            Self::DeleteAcls(_) => ApiKey::DeleteAcls,
             Self::DescribeConfigs(_) => ApiKey::DescribeConfigs,
+            Self::AlterConfigs(_) => ApiKey::AlterConfigs,
+            Self::AlterReplicaLogDirs(_) => ApiKey::AlterReplicaLogDirs,
+            Self::DescribeLogDirs(_) => ApiKey::DescribeLogDirs,
+            Self::SaslAuthenticate(_) => ApiKey::SaslAuthenticate,
             Self::CreatePartitions(_) => ApiKey::CreatePartitions,
             Self::DeleteGroups(_) => ApiKey::DeleteGroups,
+            Self::ElectLeaders(_) => ApiKey::ElectLeaders,
             Self::IncrementalAlterConfigs(_) => ApiKey::IncrementalAlterConfigs,
+            Self::AlterPartitionReassignments(_) => ApiKey::AlterPartitionReassignments,
+            Self::ListPartitionReassignments(_) => ApiKey::ListPartitionReassignments,
+            Self::DescribeClientQuotas(_) => ApiKey::DescribeClientQuotas,
+            Self::AlterClientQuotas(_) => ApiKey::AlterClientQuotas,
+            Self::DescribeUserScramCredentials(_) => ApiKey::DescribeUserScramCredentials,
+            Self::AlterUserScramCredentials(_) => ApiKey::AlterUserScramCredentials,
+            Self::DescribeQuorum(_) => ApiKey::DescribeQuorum,
+            Self::UpdateFeatures(_) => ApiKey::UpdateFeatures,
             Self::DescribeCluster(_) => ApiKey::DescribeCluster,
             Self::DescribeProducers(_) => ApiKey::DescribeProducers,
+            Self::UnregisterBroker(_) => ApiKey::UnregisterBroker,
             Self::DescribeTransactions(_) => ApiKey::DescribeTransactions,
             Self::ListTransactions(_) => ApiKey::ListTransactions,
             Self::DescribeTopicPartitions(_) => ApiKey::DescribeTopicPartitions,
@@ -178,20 +254,39 @@ impl RequestMessage {
             Self::Metadata(message) => message.encode(version, out),
             Self::FindCoordinator(message) => message.encode(version, out),
             Self::ListGroups(message) => message.encode(version, out),
+            Self::SaslHandshake(message) => message.encode(version, out),
             Self::ApiVersions(message) => message.encode(version, out),
             Self::CreateTopics(message) => message.encode(version, out),
             Self::DeleteTopics(message) => message.encode(version, out),
             Self::DeleteRecords(message) => message.encode(version, out),
             Self::InitProducerId(message) => message.encode(version, out),
+            Self::OffsetForLeaderEpoch(message) => message.encode(version, out),
             Self::AddPartitionsToTxn(message) => message.encode(version, out),
             Self::EndTxn(message) => message.encode(version, out),
             Self::WriteTxnMarkers(message) => message.encode(version, out),
+            Self::DescribeAcls(message) => message.encode(version, out),
+            Self::CreateAcls(message) => message.encode(version, out),
+            Self::DeleteAcls(message) => message.encode(version, out),
             Self::DescribeConfigs(message) => message.encode(version, out),
+            Self::AlterConfigs(message) => message.encode(version, out),
+            Self::AlterReplicaLogDirs(message) => message.encode(version, out),
+            Self::DescribeLogDirs(message) => message.encode(version, out),
+            Self::SaslAuthenticate(message) => message.encode(version, out),
             Self::CreatePartitions(message) => message.encode(version, out),
             Self::DeleteGroups(message) => message.encode(version, out),
+            Self::ElectLeaders(message) => message.encode(version, out),
             Self::IncrementalAlterConfigs(message) => message.encode(version, out),
+            Self::AlterPartitionReassignments(message) => message.encode(version, out),
+            Self::ListPartitionReassignments(message) => message.encode(version, out),
+            Self::DescribeClientQuotas(message) => message.encode(version, out),
+            Self::AlterClientQuotas(message) => message.encode(version, out),
+            Self::DescribeUserScramCredentials(message) => message.encode(version, out),
+            Self::AlterUserScramCredentials(message) => message.encode(version, out),
+            Self::DescribeQuorum(message) => message.encode(version, out),
+            Self::UpdateFeatures(message) => message.encode(version, out),
             Self::DescribeCluster(message) => message.encode(version, out),
             Self::DescribeProducers(message) => message.encode(version, out),
+            Self::UnregisterBroker(message) => message.encode(version, out),
             Self::DescribeTransactions(message) => message.encode(version, out),
             Self::ListTransactions(message) => message.encode(version, out),
             Self::DescribeTopicPartitions(message) => message.encode(version, out),
@@ -229,11 +324,15 @@ impl RequestMessage {
                 Self::FindCoordinator(FindCoordinatorRequest::decode(version, reader)?)
             }
             ApiKey::ListGroups => Self::ListGroups(ListGroupsRequest::decode(version, reader)?),
+            ApiKey::SaslHandshake => Self::SaslHandshake(SaslHandshakeRequest::decode(version, reader)?),
             ApiKey::ApiVersions => Self::ApiVersions(ApiVersionsRequest::decode(version, reader)?),
             ApiKey::CreateTopics => Self::CreateTopics(CreateTopicsRequest::decode(version, reader)?),
             ApiKey::DeleteTopics => Self::DeleteTopics(DeleteTopicsRequest::decode(version, reader)?),
             ApiKey::DeleteRecords => Self::DeleteRecords(DeleteRecordsRequest::decode(version, reader)?),
             ApiKey::InitProducerId => Self::InitProducerId(InitProducerIdRequest::decode(version, reader)?),
+            ApiKey::OffsetForLeaderEpoch => {
+                Self::OffsetForLeaderEpoch(OffsetForLeaderEpochRequest::decode(version, reader)?)
+            }
             ApiKey::AddPartitionsToTxn => {
                 Self::AddPartitionsToTxn(AddPartitionsToTxnRequest::decode(version, reader)?)
             }
@@ -241,21 +340,58 @@ impl RequestMessage {
             ApiKey::WriteTxnMarkers => {
                 Self::WriteTxnMarkers(WriteTxnMarkersRequest::decode(version, reader)?)
             }
+            ApiKey::DescribeAcls => Self::DescribeAcls(DescribeAclsRequest::decode(version, reader)?),
+            ApiKey::CreateAcls => Self::CreateAcls(CreateAclsRequest::decode(version, reader)?),
+            ApiKey::DeleteAcls => Self::DeleteAcls(DeleteAclsRequest::decode(version, reader)?),
             ApiKey::DescribeConfigs => {
                 Self::DescribeConfigs(DescribeConfigsRequest::decode(version, reader)?)
+            }
+            ApiKey::AlterConfigs => Self::AlterConfigs(AlterConfigsRequest::decode(version, reader)?),
+            ApiKey::AlterReplicaLogDirs => {
+                Self::AlterReplicaLogDirs(AlterReplicaLogDirsRequest::decode(version, reader)?)
+            }
+            ApiKey::DescribeLogDirs => {
+                Self::DescribeLogDirs(DescribeLogDirsRequest::decode(version, reader)?)
+            }
+            ApiKey::SaslAuthenticate => {
+                Self::SaslAuthenticate(SaslAuthenticateRequest::decode(version, reader)?)
             }
             ApiKey::CreatePartitions => {
                 Self::CreatePartitions(CreatePartitionsRequest::decode(version, reader)?)
             }
             ApiKey::DeleteGroups => Self::DeleteGroups(DeleteGroupsRequest::decode(version, reader)?),
+            ApiKey::ElectLeaders => Self::ElectLeaders(ElectLeadersRequest::decode(version, reader)?),
             ApiKey::IncrementalAlterConfigs => {
                 Self::IncrementalAlterConfigs(IncrementalAlterConfigsRequest::decode(version, reader)?)
             }
+            ApiKey::AlterPartitionReassignments => Self::AlterPartitionReassignments(
+                AlterPartitionReassignmentsRequest::decode(version, reader)?,
+            ),
+            ApiKey::ListPartitionReassignments => {
+                Self::ListPartitionReassignments(ListPartitionReassignmentsRequest::decode(version, reader)?)
+            }
+            ApiKey::DescribeClientQuotas => {
+                Self::DescribeClientQuotas(DescribeClientQuotasRequest::decode(version, reader)?)
+            }
+            ApiKey::AlterClientQuotas => {
+                Self::AlterClientQuotas(AlterClientQuotasRequest::decode(version, reader)?)
+            }
+            ApiKey::DescribeUserScramCredentials => Self::DescribeUserScramCredentials(
+                DescribeUserScramCredentialsRequest::decode(version, reader)?,
+            ),
+            ApiKey::AlterUserScramCredentials => {
+                Self::AlterUserScramCredentials(AlterUserScramCredentialsRequest::decode(version, reader)?)
+            }
+            ApiKey::DescribeQuorum => Self::DescribeQuorum(DescribeQuorumRequest::decode(version, reader)?),
+            ApiKey::UpdateFeatures => Self::UpdateFeatures(UpdateFeaturesRequest::decode(version, reader)?),
             ApiKey::DescribeCluster => {
                 Self::DescribeCluster(DescribeClusterRequest::decode(version, reader)?)
             }
             ApiKey::DescribeProducers => {
                 Self::DescribeProducers(DescribeProducersRequest::decode(version, reader)?)
+            }
+            ApiKey::UnregisterBroker => {
+                Self::UnregisterBroker(UnregisterBrokerRequest::decode(version, reader)?)
             }
             ApiKey::DescribeTransactions => {
                 Self::DescribeTransactions(DescribeTransactionsRequest::decode(version, reader)?)
@@ -348,6 +484,12 @@ impl From<ListGroupsRequest> for RequestMessage {
     }
 }
 
+impl From<SaslHandshakeRequest> for RequestMessage {
+    fn from(message: SaslHandshakeRequest) -> Self {
+        Self::SaslHandshake(message)
+    }
+}
+
 impl From<ApiVersionsRequest> for RequestMessage {
     fn from(message: ApiVersionsRequest) -> Self {
         Self::ApiVersions(message)
@@ -378,6 +520,12 @@ impl From<InitProducerIdRequest> for RequestMessage {
     }
 }
 
+impl From<OffsetForLeaderEpochRequest> for RequestMessage {
+    fn from(message: OffsetForLeaderEpochRequest) -> Self {
+        Self::OffsetForLeaderEpoch(message)
+    }
+}
+
 impl From<AddPartitionsToTxnRequest> for RequestMessage {
     fn from(message: AddPartitionsToTxnRequest) -> Self {
         Self::AddPartitionsToTxn(message)
@@ -396,9 +544,51 @@ impl From<WriteTxnMarkersRequest> for RequestMessage {
     }
 }
 
+impl From<DescribeAclsRequest> for RequestMessage {
+    fn from(message: DescribeAclsRequest) -> Self {
+        Self::DescribeAcls(message)
+    }
+}
+
+impl From<CreateAclsRequest> for RequestMessage {
+    fn from(message: CreateAclsRequest) -> Self {
+        Self::CreateAcls(message)
+    }
+}
+
+impl From<DeleteAclsRequest> for RequestMessage {
+    fn from(message: DeleteAclsRequest) -> Self {
+        Self::DeleteAcls(message)
+    }
+}
+
 impl From<DescribeConfigsRequest> for RequestMessage {
     fn from(message: DescribeConfigsRequest) -> Self {
         Self::DescribeConfigs(message)
+    }
+}
+
+impl From<AlterConfigsRequest> for RequestMessage {
+    fn from(message: AlterConfigsRequest) -> Self {
+        Self::AlterConfigs(message)
+    }
+}
+
+impl From<AlterReplicaLogDirsRequest> for RequestMessage {
+    fn from(message: AlterReplicaLogDirsRequest) -> Self {
+        Self::AlterReplicaLogDirs(message)
+    }
+}
+
+impl From<DescribeLogDirsRequest> for RequestMessage {
+    fn from(message: DescribeLogDirsRequest) -> Self {
+        Self::DescribeLogDirs(message)
+    }
+}
+
+impl From<SaslAuthenticateRequest> for RequestMessage {
+    fn from(message: SaslAuthenticateRequest) -> Self {
+        Self::SaslAuthenticate(message)
     }
 }
 
@@ -414,9 +604,63 @@ impl From<DeleteGroupsRequest> for RequestMessage {
     }
 }
 
+impl From<ElectLeadersRequest> for RequestMessage {
+    fn from(message: ElectLeadersRequest) -> Self {
+        Self::ElectLeaders(message)
+    }
+}
+
 impl From<IncrementalAlterConfigsRequest> for RequestMessage {
     fn from(message: IncrementalAlterConfigsRequest) -> Self {
         Self::IncrementalAlterConfigs(message)
+    }
+}
+
+impl From<AlterPartitionReassignmentsRequest> for RequestMessage {
+    fn from(message: AlterPartitionReassignmentsRequest) -> Self {
+        Self::AlterPartitionReassignments(message)
+    }
+}
+
+impl From<ListPartitionReassignmentsRequest> for RequestMessage {
+    fn from(message: ListPartitionReassignmentsRequest) -> Self {
+        Self::ListPartitionReassignments(message)
+    }
+}
+
+impl From<DescribeClientQuotasRequest> for RequestMessage {
+    fn from(message: DescribeClientQuotasRequest) -> Self {
+        Self::DescribeClientQuotas(message)
+    }
+}
+
+impl From<AlterClientQuotasRequest> for RequestMessage {
+    fn from(message: AlterClientQuotasRequest) -> Self {
+        Self::AlterClientQuotas(message)
+    }
+}
+
+impl From<DescribeUserScramCredentialsRequest> for RequestMessage {
+    fn from(message: DescribeUserScramCredentialsRequest) -> Self {
+        Self::DescribeUserScramCredentials(message)
+    }
+}
+
+impl From<AlterUserScramCredentialsRequest> for RequestMessage {
+    fn from(message: AlterUserScramCredentialsRequest) -> Self {
+        Self::AlterUserScramCredentials(message)
+    }
+}
+
+impl From<DescribeQuorumRequest> for RequestMessage {
+    fn from(message: DescribeQuorumRequest) -> Self {
+        Self::DescribeQuorum(message)
+    }
+}
+
+impl From<UpdateFeaturesRequest> for RequestMessage {
+    fn from(message: UpdateFeaturesRequest) -> Self {
+        Self::UpdateFeatures(message)
     }
 }
 
@@ -429,6 +673,12 @@ impl From<DescribeClusterRequest> for RequestMessage {
 impl From<DescribeProducersRequest> for RequestMessage {
     fn from(message: DescribeProducersRequest) -> Self {
         Self::DescribeProducers(message)
+    }
+}
+
+impl From<UnregisterBrokerRequest> for RequestMessage {
+    fn from(message: UnregisterBrokerRequest) -> Self {
+        Self::UnregisterBroker(message)
     }
 }
 

@@ -4,21 +4,34 @@
 
 use super::add_partitions_to_txn_response::AddPartitionsToTxnResponse;
 use super::add_share_acks_to_txn_response::AddShareAcksToTxnResponse;
+use super::alter_client_quotas_response::AlterClientQuotasResponse;
+use super::alter_configs_response::AlterConfigsResponse;
+use super::alter_partition_reassignments_response::AlterPartitionReassignmentsResponse;
+use super::alter_replica_log_dirs_response::AlterReplicaLogDirsResponse;
 use super::alter_share_group_offsets_response::AlterShareGroupOffsetsResponse;
+use super::alter_user_scram_credentials_response::AlterUserScramCredentialsResponse;
 use super::api_versions_response::ApiVersionsResponse;
+use super::create_acls_response::CreateAclsResponse;
 use super::create_partitions_response::CreatePartitionsResponse;
 use super::create_topics_response::CreateTopicsResponse;
+use super::delete_acls_response::DeleteAclsResponse;
 use super::delete_groups_response::DeleteGroupsResponse;
 use super::delete_records_response::DeleteRecordsResponse;
 use super::delete_share_group_offsets_response::DeleteShareGroupOffsetsResponse;
 use super::delete_share_group_state_response::DeleteShareGroupStateResponse;
 use super::delete_topics_response::DeleteTopicsResponse;
+use super::describe_acls_response::DescribeAclsResponse;
+use super::describe_client_quotas_response::DescribeClientQuotasResponse;
 use super::describe_cluster_response::DescribeClusterResponse;
 use super::describe_configs_response::DescribeConfigsResponse;
+use super::describe_log_dirs_response::DescribeLogDirsResponse;
 use super::describe_producers_response::DescribeProducersResponse;
+use super::describe_quorum_response::DescribeQuorumResponse;
 use super::describe_share_group_offsets_response::DescribeShareGroupOffsetsResponse;
 use super::describe_topic_partitions_response::DescribeTopicPartitionsResponse;
 use super::describe_transactions_response::DescribeTransactionsResponse;
+use super::describe_user_scram_credentials_response::DescribeUserScramCredentialsResponse;
+use super::elect_leaders_response::ElectLeadersResponse;
 use super::end_txn_response::EndTxnResponse;
 use super::fetch_response::FetchResponse;
 use super::find_coordinator_response::FindCoordinatorResponse;
@@ -27,24 +40,30 @@ use super::init_producer_id_response::InitProducerIdResponse;
 use super::initialize_share_group_state_response::InitializeShareGroupStateResponse;
 use super::list_groups_response::ListGroupsResponse;
 use super::list_offsets_response::ListOffsetsResponse;
+use super::list_partition_reassignments_response::ListPartitionReassignmentsResponse;
 use super::list_transactions_response::ListTransactionsResponse;
 use super::metadata_response::MetadataResponse;
+use super::offset_for_leader_epoch_response::OffsetForLeaderEpochResponse;
 use super::produce_response::ProduceResponse;
 use super::read_share_group_state_response::ReadShareGroupStateResponse;
 use super::read_share_group_state_summary_response::ReadShareGroupStateSummaryResponse;
+use super::sasl_authenticate_response::SaslAuthenticateResponse;
+use super::sasl_handshake_response::SaslHandshakeResponse;
 use super::seed_txn_share_acknowledge_response::SeedTxnShareAcknowledgeResponse;
 use super::share_acknowledge_response::ShareAcknowledgeResponse;
 use super::share_fetch_response::ShareFetchResponse;
 use super::share_group_describe_response::ShareGroupDescribeResponse;
 use super::share_group_heartbeat_response::ShareGroupHeartbeatResponse;
 use super::txn_share_acknowledge_response::TxnShareAcknowledgeResponse;
+use super::unregister_broker_response::UnregisterBrokerResponse;
+use super::update_features_response::UpdateFeaturesResponse;
 use super::write_share_group_state_response::WriteShareGroupStateResponse;
 use super::write_txn_markers_response::WriteTxnMarkersResponse;
 use crate::ApiKey;
 use crate::codec::{DecodeError, Message, Reader, Writer};
 
 /// An answer of any API that this broker serves.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum ResponseMessage {
     /// The answer of Produce.
     Produce(ProduceResponse),
@@ -58,6 +77,8 @@ pub enum ResponseMessage {
     FindCoordinator(FindCoordinatorResponse),
     /// The answer of ListGroups.
     ListGroups(ListGroupsResponse),
+    /// The answer of SaslHandshake.
+    SaslHandshake(SaslHandshakeResponse),
     /// The answer of ApiVersions.
     ApiVersions(ApiVersionsResponse),
     /// The answer of CreateTopics.
@@ -68,24 +89,60 @@ pub enum ResponseMessage {
     DeleteRecords(DeleteRecordsResponse),
     /// The answer of InitProducerId.
     InitProducerId(InitProducerIdResponse),
+    /// The answer of OffsetForLeaderEpoch.
+    OffsetForLeaderEpoch(OffsetForLeaderEpochResponse),
     /// The answer of AddPartitionsToTxn.
     AddPartitionsToTxn(AddPartitionsToTxnResponse),
     /// The answer of EndTxn.
     EndTxn(EndTxnResponse),
     /// The answer of WriteTxnMarkers.
     WriteTxnMarkers(WriteTxnMarkersResponse),
+    /// The answer of DescribeAcls.
+    DescribeAcls(DescribeAclsResponse),
+    /// The answer of CreateAcls.
+    CreateAcls(CreateAclsResponse),
+    /// The answer of DeleteAcls.
+    DeleteAcls(DeleteAclsResponse),
     /// The answer of DescribeConfigs.
     DescribeConfigs(DescribeConfigsResponse),
+    /// The answer of AlterConfigs.
+    AlterConfigs(AlterConfigsResponse),
+    /// The answer of AlterReplicaLogDirs.
+    AlterReplicaLogDirs(AlterReplicaLogDirsResponse),
+    /// The answer of DescribeLogDirs.
+    DescribeLogDirs(DescribeLogDirsResponse),
+    /// The answer of SaslAuthenticate.
+    SaslAuthenticate(SaslAuthenticateResponse),
     /// The answer of CreatePartitions.
     CreatePartitions(CreatePartitionsResponse),
     /// The answer of DeleteGroups.
     DeleteGroups(DeleteGroupsResponse),
+    /// The answer of ElectLeaders.
+    ElectLeaders(ElectLeadersResponse),
     /// The answer of IncrementalAlterConfigs.
     IncrementalAlterConfigs(IncrementalAlterConfigsResponse),
+    /// The answer of AlterPartitionReassignments.
+    AlterPartitionReassignments(AlterPartitionReassignmentsResponse),
+    /// The answer of ListPartitionReassignments.
+    ListPartitionReassignments(ListPartitionReassignmentsResponse),
+    /// The answer of DescribeClientQuotas.
+    DescribeClientQuotas(DescribeClientQuotasResponse),
+    /// The answer of AlterClientQuotas.
+    AlterClientQuotas(AlterClientQuotasResponse),
+    /// The answer of DescribeUserScramCredentials.
+    DescribeUserScramCredentials(DescribeUserScramCredentialsResponse),
+    /// The answer of AlterUserScramCredentials.
+    AlterUserScramCredentials(AlterUserScramCredentialsResponse),
+    /// The answer of DescribeQuorum.
+    DescribeQuorum(DescribeQuorumResponse),
+    /// The answer of UpdateFeatures.
+    UpdateFeatures(UpdateFeaturesResponse),
     /// The answer of DescribeCluster.
     DescribeCluster(DescribeClusterResponse),
     /// The answer of DescribeProducers.
     DescribeProducers(DescribeProducersResponse),
+    /// The answer of UnregisterBroker.
+    UnregisterBroker(UnregisterBrokerResponse),
     /// The answer of DescribeTransactions.
     DescribeTransactions(DescribeTransactionsResponse),
     /// The answer of ListTransactions.
@@ -134,20 +191,39 @@ impl ResponseMessage {
             Self::Metadata(_) => ApiKey::Metadata,
             Self::FindCoordinator(_) => ApiKey::FindCoordinator,
             Self::ListGroups(_) => ApiKey::ListGroups,
+            Self::SaslHandshake(_) => ApiKey::SaslHandshake,
             Self::ApiVersions(_) => ApiKey::ApiVersions,
             Self::CreateTopics(_) => ApiKey::CreateTopics,
             Self::DeleteTopics(_) => ApiKey::DeleteTopics,
             Self::DeleteRecords(_) => ApiKey::DeleteRecords,
             Self::InitProducerId(_) => ApiKey::InitProducerId,
+            Self::OffsetForLeaderEpoch(_) => ApiKey::OffsetForLeaderEpoch,
             Self::AddPartitionsToTxn(_) => ApiKey::AddPartitionsToTxn,
             Self::EndTxn(_) => ApiKey::EndTxn,
             Self::WriteTxnMarkers(_) => ApiKey::WriteTxnMarkers,
+            Self::DescribeAcls(_) => ApiKey::DescribeAcls,
+            Self::CreateAcls(_) => ApiKey::CreateAcls,
+            Self::DeleteAcls(_) => ApiKey::DeleteAcls,
             Self::DescribeConfigs(_) => ApiKey::DescribeConfigs,
+            Self::AlterConfigs(_) => ApiKey::AlterConfigs,
+            Self::AlterReplicaLogDirs(_) => ApiKey::AlterReplicaLogDirs,
+            Self::DescribeLogDirs(_) => ApiKey::DescribeLogDirs,
+            Self::SaslAuthenticate(_) => ApiKey::SaslAuthenticate,
             Self::CreatePartitions(_) => ApiKey::CreatePartitions,
             Self::DeleteGroups(_) => ApiKey::DeleteGroups,
+            Self::ElectLeaders(_) => ApiKey::ElectLeaders,
             Self::IncrementalAlterConfigs(_) => ApiKey::IncrementalAlterConfigs,
+            Self::AlterPartitionReassignments(_) => ApiKey::AlterPartitionReassignments,
+            Self::ListPartitionReassignments(_) => ApiKey::ListPartitionReassignments,
+            Self::DescribeClientQuotas(_) => ApiKey::DescribeClientQuotas,
+            Self::AlterClientQuotas(_) => ApiKey::AlterClientQuotas,
+            Self::DescribeUserScramCredentials(_) => ApiKey::DescribeUserScramCredentials,
+            Self::AlterUserScramCredentials(_) => ApiKey::AlterUserScramCredentials,
+            Self::DescribeQuorum(_) => ApiKey::DescribeQuorum,
+            Self::UpdateFeatures(_) => ApiKey::UpdateFeatures,
             Self::DescribeCluster(_) => ApiKey::DescribeCluster,
             Self::DescribeProducers(_) => ApiKey::DescribeProducers,
+            Self::UnregisterBroker(_) => ApiKey::UnregisterBroker,
             Self::DescribeTransactions(_) => ApiKey::DescribeTransactions,
             Self::ListTransactions(_) => ApiKey::ListTransactions,
             Self::DescribeTopicPartitions(_) => ApiKey::DescribeTopicPartitions,
@@ -178,20 +254,39 @@ impl ResponseMessage {
             Self::Metadata(message) => message.encode(version, out),
             Self::FindCoordinator(message) => message.encode(version, out),
             Self::ListGroups(message) => message.encode(version, out),
+            Self::SaslHandshake(message) => message.encode(version, out),
             Self::ApiVersions(message) => message.encode(version, out),
             Self::CreateTopics(message) => message.encode(version, out),
             Self::DeleteTopics(message) => message.encode(version, out),
             Self::DeleteRecords(message) => message.encode(version, out),
             Self::InitProducerId(message) => message.encode(version, out),
+            Self::OffsetForLeaderEpoch(message) => message.encode(version, out),
             Self::AddPartitionsToTxn(message) => message.encode(version, out),
             Self::EndTxn(message) => message.encode(version, out),
             Self::WriteTxnMarkers(message) => message.encode(version, out),
+            Self::DescribeAcls(message) => message.encode(version, out),
+            Self::CreateAcls(message) => message.encode(version, out),
+            Self::DeleteAcls(message) => message.encode(version, out),
             Self::DescribeConfigs(message) => message.encode(version, out),
+            Self::AlterConfigs(message) => message.encode(version, out),
+            Self::AlterReplicaLogDirs(message) => message.encode(version, out),
+            Self::DescribeLogDirs(message) => message.encode(version, out),
+            Self::SaslAuthenticate(message) => message.encode(version, out),
             Self::CreatePartitions(message) => message.encode(version, out),
             Self::DeleteGroups(message) => message.encode(version, out),
+            Self::ElectLeaders(message) => message.encode(version, out),
             Self::IncrementalAlterConfigs(message) => message.encode(version, out),
+            Self::AlterPartitionReassignments(message) => message.encode(version, out),
+            Self::ListPartitionReassignments(message) => message.encode(version, out),
+            Self::DescribeClientQuotas(message) => message.encode(version, out),
+            Self::AlterClientQuotas(message) => message.encode(version, out),
+            Self::DescribeUserScramCredentials(message) => message.encode(version, out),
+            Self::AlterUserScramCredentials(message) => message.encode(version, out),
+            Self::DescribeQuorum(message) => message.encode(version, out),
+            Self::UpdateFeatures(message) => message.encode(version, out),
             Self::DescribeCluster(message) => message.encode(version, out),
             Self::DescribeProducers(message) => message.encode(version, out),
+            Self::UnregisterBroker(message) => message.encode(version, out),
             Self::DescribeTransactions(message) => message.encode(version, out),
             Self::ListTransactions(message) => message.encode(version, out),
             Self::DescribeTopicPartitions(message) => message.encode(version, out),
@@ -229,11 +324,15 @@ impl ResponseMessage {
                 Self::FindCoordinator(FindCoordinatorResponse::decode(version, reader)?)
             }
             ApiKey::ListGroups => Self::ListGroups(ListGroupsResponse::decode(version, reader)?),
+            ApiKey::SaslHandshake => Self::SaslHandshake(SaslHandshakeResponse::decode(version, reader)?),
             ApiKey::ApiVersions => Self::ApiVersions(ApiVersionsResponse::decode(version, reader)?),
             ApiKey::CreateTopics => Self::CreateTopics(CreateTopicsResponse::decode(version, reader)?),
             ApiKey::DeleteTopics => Self::DeleteTopics(DeleteTopicsResponse::decode(version, reader)?),
             ApiKey::DeleteRecords => Self::DeleteRecords(DeleteRecordsResponse::decode(version, reader)?),
             ApiKey::InitProducerId => Self::InitProducerId(InitProducerIdResponse::decode(version, reader)?),
+            ApiKey::OffsetForLeaderEpoch => {
+                Self::OffsetForLeaderEpoch(OffsetForLeaderEpochResponse::decode(version, reader)?)
+            }
             ApiKey::AddPartitionsToTxn => {
                 Self::AddPartitionsToTxn(AddPartitionsToTxnResponse::decode(version, reader)?)
             }
@@ -241,21 +340,58 @@ impl ResponseMessage {
             ApiKey::WriteTxnMarkers => {
                 Self::WriteTxnMarkers(WriteTxnMarkersResponse::decode(version, reader)?)
             }
+            ApiKey::DescribeAcls => Self::DescribeAcls(DescribeAclsResponse::decode(version, reader)?),
+            ApiKey::CreateAcls => Self::CreateAcls(CreateAclsResponse::decode(version, reader)?),
+            ApiKey::DeleteAcls => Self::DeleteAcls(DeleteAclsResponse::decode(version, reader)?),
             ApiKey::DescribeConfigs => {
                 Self::DescribeConfigs(DescribeConfigsResponse::decode(version, reader)?)
+            }
+            ApiKey::AlterConfigs => Self::AlterConfigs(AlterConfigsResponse::decode(version, reader)?),
+            ApiKey::AlterReplicaLogDirs => {
+                Self::AlterReplicaLogDirs(AlterReplicaLogDirsResponse::decode(version, reader)?)
+            }
+            ApiKey::DescribeLogDirs => {
+                Self::DescribeLogDirs(DescribeLogDirsResponse::decode(version, reader)?)
+            }
+            ApiKey::SaslAuthenticate => {
+                Self::SaslAuthenticate(SaslAuthenticateResponse::decode(version, reader)?)
             }
             ApiKey::CreatePartitions => {
                 Self::CreatePartitions(CreatePartitionsResponse::decode(version, reader)?)
             }
             ApiKey::DeleteGroups => Self::DeleteGroups(DeleteGroupsResponse::decode(version, reader)?),
+            ApiKey::ElectLeaders => Self::ElectLeaders(ElectLeadersResponse::decode(version, reader)?),
             ApiKey::IncrementalAlterConfigs => {
                 Self::IncrementalAlterConfigs(IncrementalAlterConfigsResponse::decode(version, reader)?)
             }
+            ApiKey::AlterPartitionReassignments => Self::AlterPartitionReassignments(
+                AlterPartitionReassignmentsResponse::decode(version, reader)?,
+            ),
+            ApiKey::ListPartitionReassignments => {
+                Self::ListPartitionReassignments(ListPartitionReassignmentsResponse::decode(version, reader)?)
+            }
+            ApiKey::DescribeClientQuotas => {
+                Self::DescribeClientQuotas(DescribeClientQuotasResponse::decode(version, reader)?)
+            }
+            ApiKey::AlterClientQuotas => {
+                Self::AlterClientQuotas(AlterClientQuotasResponse::decode(version, reader)?)
+            }
+            ApiKey::DescribeUserScramCredentials => Self::DescribeUserScramCredentials(
+                DescribeUserScramCredentialsResponse::decode(version, reader)?,
+            ),
+            ApiKey::AlterUserScramCredentials => {
+                Self::AlterUserScramCredentials(AlterUserScramCredentialsResponse::decode(version, reader)?)
+            }
+            ApiKey::DescribeQuorum => Self::DescribeQuorum(DescribeQuorumResponse::decode(version, reader)?),
+            ApiKey::UpdateFeatures => Self::UpdateFeatures(UpdateFeaturesResponse::decode(version, reader)?),
             ApiKey::DescribeCluster => {
                 Self::DescribeCluster(DescribeClusterResponse::decode(version, reader)?)
             }
             ApiKey::DescribeProducers => {
                 Self::DescribeProducers(DescribeProducersResponse::decode(version, reader)?)
+            }
+            ApiKey::UnregisterBroker => {
+                Self::UnregisterBroker(UnregisterBrokerResponse::decode(version, reader)?)
             }
             ApiKey::DescribeTransactions => {
                 Self::DescribeTransactions(DescribeTransactionsResponse::decode(version, reader)?)
@@ -348,6 +484,12 @@ impl From<ListGroupsResponse> for ResponseMessage {
     }
 }
 
+impl From<SaslHandshakeResponse> for ResponseMessage {
+    fn from(message: SaslHandshakeResponse) -> Self {
+        Self::SaslHandshake(message)
+    }
+}
+
 impl From<ApiVersionsResponse> for ResponseMessage {
     fn from(message: ApiVersionsResponse) -> Self {
         Self::ApiVersions(message)
@@ -378,6 +520,12 @@ impl From<InitProducerIdResponse> for ResponseMessage {
     }
 }
 
+impl From<OffsetForLeaderEpochResponse> for ResponseMessage {
+    fn from(message: OffsetForLeaderEpochResponse) -> Self {
+        Self::OffsetForLeaderEpoch(message)
+    }
+}
+
 impl From<AddPartitionsToTxnResponse> for ResponseMessage {
     fn from(message: AddPartitionsToTxnResponse) -> Self {
         Self::AddPartitionsToTxn(message)
@@ -396,9 +544,51 @@ impl From<WriteTxnMarkersResponse> for ResponseMessage {
     }
 }
 
+impl From<DescribeAclsResponse> for ResponseMessage {
+    fn from(message: DescribeAclsResponse) -> Self {
+        Self::DescribeAcls(message)
+    }
+}
+
+impl From<CreateAclsResponse> for ResponseMessage {
+    fn from(message: CreateAclsResponse) -> Self {
+        Self::CreateAcls(message)
+    }
+}
+
+impl From<DeleteAclsResponse> for ResponseMessage {
+    fn from(message: DeleteAclsResponse) -> Self {
+        Self::DeleteAcls(message)
+    }
+}
+
 impl From<DescribeConfigsResponse> for ResponseMessage {
     fn from(message: DescribeConfigsResponse) -> Self {
         Self::DescribeConfigs(message)
+    }
+}
+
+impl From<AlterConfigsResponse> for ResponseMessage {
+    fn from(message: AlterConfigsResponse) -> Self {
+        Self::AlterConfigs(message)
+    }
+}
+
+impl From<AlterReplicaLogDirsResponse> for ResponseMessage {
+    fn from(message: AlterReplicaLogDirsResponse) -> Self {
+        Self::AlterReplicaLogDirs(message)
+    }
+}
+
+impl From<DescribeLogDirsResponse> for ResponseMessage {
+    fn from(message: DescribeLogDirsResponse) -> Self {
+        Self::DescribeLogDirs(message)
+    }
+}
+
+impl From<SaslAuthenticateResponse> for ResponseMessage {
+    fn from(message: SaslAuthenticateResponse) -> Self {
+        Self::SaslAuthenticate(message)
     }
 }
 
@@ -414,9 +604,63 @@ impl From<DeleteGroupsResponse> for ResponseMessage {
     }
 }
 
+impl From<ElectLeadersResponse> for ResponseMessage {
+    fn from(message: ElectLeadersResponse) -> Self {
+        Self::ElectLeaders(message)
+    }
+}
+
 impl From<IncrementalAlterConfigsResponse> for ResponseMessage {
     fn from(message: IncrementalAlterConfigsResponse) -> Self {
         Self::IncrementalAlterConfigs(message)
+    }
+}
+
+impl From<AlterPartitionReassignmentsResponse> for ResponseMessage {
+    fn from(message: AlterPartitionReassignmentsResponse) -> Self {
+        Self::AlterPartitionReassignments(message)
+    }
+}
+
+impl From<ListPartitionReassignmentsResponse> for ResponseMessage {
+    fn from(message: ListPartitionReassignmentsResponse) -> Self {
+        Self::ListPartitionReassignments(message)
+    }
+}
+
+impl From<DescribeClientQuotasResponse> for ResponseMessage {
+    fn from(message: DescribeClientQuotasResponse) -> Self {
+        Self::DescribeClientQuotas(message)
+    }
+}
+
+impl From<AlterClientQuotasResponse> for ResponseMessage {
+    fn from(message: AlterClientQuotasResponse) -> Self {
+        Self::AlterClientQuotas(message)
+    }
+}
+
+impl From<DescribeUserScramCredentialsResponse> for ResponseMessage {
+    fn from(message: DescribeUserScramCredentialsResponse) -> Self {
+        Self::DescribeUserScramCredentials(message)
+    }
+}
+
+impl From<AlterUserScramCredentialsResponse> for ResponseMessage {
+    fn from(message: AlterUserScramCredentialsResponse) -> Self {
+        Self::AlterUserScramCredentials(message)
+    }
+}
+
+impl From<DescribeQuorumResponse> for ResponseMessage {
+    fn from(message: DescribeQuorumResponse) -> Self {
+        Self::DescribeQuorum(message)
+    }
+}
+
+impl From<UpdateFeaturesResponse> for ResponseMessage {
+    fn from(message: UpdateFeaturesResponse) -> Self {
+        Self::UpdateFeatures(message)
     }
 }
 
@@ -429,6 +673,12 @@ impl From<DescribeClusterResponse> for ResponseMessage {
 impl From<DescribeProducersResponse> for ResponseMessage {
     fn from(message: DescribeProducersResponse) -> Self {
         Self::DescribeProducers(message)
+    }
+}
+
+impl From<UnregisterBrokerResponse> for ResponseMessage {
+    fn from(message: UnregisterBrokerResponse) -> Self {
+        Self::UnregisterBroker(message)
     }
 }
 

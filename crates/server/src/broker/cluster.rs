@@ -9,7 +9,10 @@ use sharemark_log::{Log, LogConfig};
 use sharemark_protocol::{LeaderEpoch, NodeId, TopicId, TopicIdPartition};
 use sharemark_txn_coordinator::ProducerIdCounter;
 
+use super::acls::Acls;
+use super::client_quotas::ClientQuotas;
 use super::log_config::log_config;
+use super::scram_credentials::ScramCredentials;
 use crate::config::{ConfigResource, DynamicConfigs, Features};
 
 /// The topic of group memberships and committed offsets.
@@ -37,6 +40,12 @@ pub(super) struct Cluster {
     pub(super) features_epoch: i64,
     /// Hands out producer ids, in blocks.
     pub(super) producer_ids: ProducerIdCounter,
+    /// Quotas of clients.
+    pub(super) quotas: ClientQuotas,
+    /// Credentials of users.
+    pub(super) scram_credentials: ScramCredentials,
+    /// Rules of who may do what.
+    pub(super) acls: Acls,
     /// Configurations that requests have set.
     pub(super) configs: DynamicConfigs,
     /// How many bytes all logs hold together.
@@ -96,6 +105,9 @@ impl Cluster {
             features,
             features_epoch: 1,
             producer_ids: ProducerIdCounter::default(),
+            quotas: ClientQuotas::default(),
+            scram_credentials: ScramCredentials::default(),
+            acls: Acls::default(),
             configs,
             stored_bytes: 0,
             topics: BTreeMap::new(),
@@ -104,6 +116,11 @@ impl Cluster {
             deleted: VecDeque::new(),
             version: 0,
         }
+    }
+
+    /// Returns how often topics, their partitions or features have changed.
+    pub(super) fn change_count(&self) -> i64 {
+        self.features_epoch.saturating_add_unsigned(self.version)
     }
 
     /// Returns the topic with this id.

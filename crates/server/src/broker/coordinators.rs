@@ -71,6 +71,20 @@ impl Broker {
         }
     }
 
+    /// Drops the shard of one partition at a node that leads it no longer.
+    pub(super) fn unload_coordinator(&mut self, node: NodeId, at: TopicIdPartition) {
+        let Some(topic) = self.cluster.topic(at.topic_id).filter(|topic| topic.is_internal()) else { return };
+        let name = topic.name.clone();
+        let Some(state) = self.nodes.get_mut(&node) else { return };
+        match &*name {
+            CONSUMER_OFFSETS => drop(state.groups.remove(&at.partition)),
+            TRANSACTION_STATE => drop(state.transactions.remove(&at.partition)),
+            SHARE_GROUP_STATE => drop(state.share_states.remove(&at.partition)),
+            _ => {}
+        }
+        self.owing.remove(&(node, at.partition));
+    }
+
     fn load_group_shard(&mut self, now: Now, at: TopicIdPartition, leader: NodeId) {
         if self.nodes.get(&leader).is_none_or(|node| node.groups.contains_key(&at.partition)) {
             return;

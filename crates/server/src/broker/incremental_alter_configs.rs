@@ -31,7 +31,7 @@ mod operation {
 }
 
 /// Why a resource is refused, in Kafka's words.
-type Refusal = (ErrorCode, String);
+pub(super) type Refusal = (ErrorCode, String);
 
 impl Broker {
     pub(super) fn handle_incremental_alter_configs(
@@ -48,9 +48,7 @@ impl Broker {
             let is_once = counts.get(&(asked.resource_type, &*asked.resource_name)) == Some(&1);
             let outcome = self.decide_alter(origin, asked, is_once);
             if let (Ok(change), false) = (&outcome, request.validate_only) {
-                self.cluster.configs.replay(change);
-                self.cluster.refresh_log_configs(&change.resource);
-                self.wake_group(&change.resource);
+                self.apply_config_change(change);
             }
             let (error, message) = match outcome {
                 Ok(_) => (ErrorCode::None, None),
@@ -65,6 +63,13 @@ impl Broker {
         }
         let response = IncrementalAlterConfigsResponse { throttle_time_ms: 0, responses };
         self.answer(origin, ResponseMessage::IncrementalAlterConfigs(response));
+    }
+
+    /// Applies a change of properties, and what follows from it.
+    pub(super) fn apply_config_change(&mut self, change: &ConfigChange) {
+        self.cluster.configs.replay(change);
+        self.cluster.refresh_log_configs(&change.resource);
+        self.wake_group(&change.resource);
     }
 
     /// Wakes who waits for records of a group, which may now get more of them.
@@ -98,11 +103,20 @@ impl Broker {
         if !nulls.is_empty() {
             return invalid(&format!("Null value not supported for : {}", nulls.join(",")));
         }
-        let resource = decide_resource(origin, asked)?;
+        let resource = decide_altered_resource(origin, asked.resource_type, &asked.resource_name)?;
         let operations = asked.configs.iter().map(read_operation).collect::<Result<Vec<_>, _>>()?;
-        let change = self.cluster.configs.decide_alter(&resource, &operations);
+        self.decide_config_change(&resource, &operations)
+    }
+
+    /// Judges a change of a resource that may be changed by whom asks.
+    pub(super) fn decide_config_change(
+        &self,
+        resource: &ConfigResource,
+        operations: &[(String, AlterOperation)],
+    ) -> Result<ConfigChange, Refusal> {
+        let change = self.cluster.configs.decide_alter(resource, operations);
         let change = change.map_err(|error| (error.code(), error.to_string()))?;
-        if let ConfigResource::Topic(name) = &resource
+        if let ConfigResource::Topic(name) = resource
             && self.cluster.topic_named(name).is_none()
         {
             return Err((ErrorCode::UnknownTopicOrPartition, format!("The topic '{name}' does not exist.")));
@@ -111,14 +125,18 @@ impl Broker {
     }
 }
 
-fn decide_resource(origin: &Origin, asked: &AlterConfigsResource) -> Result<ConfigResource, Refusal> {
-    let name = &*asked.resource_name;
+/// Judges whose properties a client wants to change, and whether it may.
+pub(super) fn decide_altered_resource(
+    origin: &Origin,
+    resource_type: i8,
+    name: &str,
+) -> Result<ConfigResource, Refusal> {
     let check = |resource, error: ErrorCode| {
         let allowed = authorize(&origin.principal, Operation::AlterConfigs, resource);
         if allowed { Ok(()) } else { Err((error, error.name().to_owned())) }
     };
     let invalid = |text: &str| Err((ErrorCode::InvalidRequest, text.to_owned()));
-    match asked.resource_type {
+    match resource_type {
         resource_type::TOPIC => {
             check(Resource::Topic(name), ErrorCode::TopicAuthorizationFailed)?;
             if name.is_empty() {

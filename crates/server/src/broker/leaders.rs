@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use sharemark_protocol::{ErrorCode, LeaderEpoch, NodeId, StrBytes, TopicIdPartition};
+use sharemark_protocol::{ErrorCode, LeaderEpoch, NodeId, SharePartitionKey, StrBytes, TopicIdPartition};
 
 use super::Broker;
 use super::cluster::Partition;
-use super::input::{ListenerId, Origin};
+use super::input::{ListenerId, Now, Origin};
 use crate::config::Endpoint;
 
 impl Broker {
@@ -49,6 +49,27 @@ impl Broker {
         }
         let partition = self.cluster.partition(at?)?;
         Some((partition.leader, partition.leader_epoch))
+    }
+
+    /// Lets another node lead a partition, in a new leader epoch: what the one before kept in memory for it is gone,
+    /// and a coordinator is built anew from the log.
+    pub(super) fn move_leader(&mut self, now: Now, at: TopicIdPartition, to: NodeId) {
+        let Some(partition) = self.cluster.partition_mut(at) else { return };
+        let from = std::mem::replace(&mut partition.leader, to);
+        partition.leader_epoch = LeaderEpoch::new(partition.leader_epoch.get() + 1);
+        partition.log.begin_leader_epoch(partition.leader_epoch);
+        let Some(node) = self.nodes.get(&from) else { return };
+        let held = node.share_partitions.keys();
+        let held: Vec<SharePartitionKey> = held
+            .filter(|key| key.topic_id == at.topic_id && key.partition == at.partition)
+            .cloned()
+            .collect();
+        for key in held {
+            self.drop_share_partition(from, &key);
+        }
+        self.unload_coordinator(from, at);
+        self.load_coordinators(now, at.topic_id);
+        self.changed.insert(at);
     }
 
     /// Returns the nodes with the address that clients of `listener` are told.

@@ -7,6 +7,7 @@ use super::input::{ConnectionId, Now, Request};
 
 impl Broker {
     /// Hands a request to the handler of its kind.
+    #[expect(clippy::too_many_lines, reason = "one arm for each kind of request, and nothing else")]
     pub(super) fn handle_request(&mut self, now: Now, request: Request) {
         let Request { origin, message, checked } = request;
         match message {
@@ -14,12 +15,23 @@ impl Broker {
                 self.handle_add_partitions_to_txn(now, &origin, &body)
             }
             RequestMessage::AddShareAcksToTxn(body) => self.handle_add_share_acks_to_txn(now, &origin, &body),
+            RequestMessage::AlterClientQuotas(body) => self.handle_alter_client_quotas(&origin, &body),
+            RequestMessage::AlterConfigs(body) => self.handle_alter_configs(&origin, &body),
+            RequestMessage::AlterPartitionReassignments(body) => {
+                self.handle_alter_partition_reassignments(now, &origin, &body)
+            }
+            RequestMessage::AlterReplicaLogDirs(body) => self.handle_alter_replica_log_dirs(&origin, &body),
             RequestMessage::AlterShareGroupOffsets(body) => {
                 self.handle_alter_share_group_offsets(now, origin, &body);
             }
+            RequestMessage::AlterUserScramCredentials(body) => {
+                self.handle_alter_user_scram_credentials(&origin, &body)
+            }
             RequestMessage::ApiVersions(body) => self.handle_api_versions(&origin, &body),
+            RequestMessage::CreateAcls(body) => self.handle_create_acls(&origin, &body),
             RequestMessage::CreatePartitions(body) => self.handle_create_partitions(now, &origin, &body),
             RequestMessage::CreateTopics(body) => self.handle_create_topics(now, &origin, &body),
+            RequestMessage::DeleteAcls(body) => self.handle_delete_acls(&origin, &body),
             RequestMessage::DeleteGroups(body) => self.handle_delete_groups(now, origin, &body),
             RequestMessage::DeleteRecords(body) => self.handle_delete_records(&origin, &body),
             RequestMessage::DeleteShareGroupOffsets(body) => {
@@ -29,9 +41,13 @@ impl Broker {
                 self.handle_delete_share_group_state(now, &origin, &body);
             }
             RequestMessage::DeleteTopics(body) => self.handle_delete_topics(now, &origin, &body),
+            RequestMessage::DescribeAcls(body) => self.handle_describe_acls(&origin, &body),
+            RequestMessage::DescribeClientQuotas(body) => self.handle_describe_client_quotas(&origin, &body),
             RequestMessage::DescribeCluster(body) => self.handle_describe_cluster(&origin, &body),
             RequestMessage::DescribeConfigs(body) => self.handle_describe_configs(&origin, &body),
+            RequestMessage::DescribeLogDirs(body) => self.handle_describe_log_dirs(&origin, &body),
             RequestMessage::DescribeProducers(body) => self.handle_describe_producers(&origin, &body),
+            RequestMessage::DescribeQuorum(body) => self.handle_describe_quorum(now, &origin, &body),
             RequestMessage::DescribeShareGroupOffsets(body) => {
                 self.handle_describe_share_group_offsets(origin, &body);
             }
@@ -39,6 +55,10 @@ impl Broker {
                 self.handle_describe_topic_partitions(&origin, &body)
             }
             RequestMessage::DescribeTransactions(body) => self.handle_describe_transactions(&origin, &body),
+            RequestMessage::DescribeUserScramCredentials(body) => {
+                self.handle_describe_user_scram_credentials(&origin, &body)
+            }
+            RequestMessage::ElectLeaders(body) => self.handle_elect_leaders(now, &origin, &body),
             RequestMessage::EndTxn(body) => self.handle_end_txn(now, &origin, &body),
             RequestMessage::Fetch(body) => self.handle_fetch(now, origin, body),
             RequestMessage::FindCoordinator(body) => self.handle_find_coordinator(now, &origin, &body),
@@ -51,8 +71,12 @@ impl Broker {
             }
             RequestMessage::ListGroups(body) => self.handle_list_groups(&origin, &body),
             RequestMessage::ListOffsets(body) => self.handle_list_offsets(&origin, &body),
+            RequestMessage::ListPartitionReassignments(_) => {
+                self.handle_list_partition_reassignments(&origin)
+            }
             RequestMessage::ListTransactions(body) => self.handle_list_transactions(now, &origin, &body),
             RequestMessage::Metadata(body) => self.handle_metadata(now, &origin, &body),
+            RequestMessage::OffsetForLeaderEpoch(body) => self.handle_offset_for_leader_epoch(&origin, &body),
             RequestMessage::Produce(body) => self.handle_produce(now, origin, body, checked),
             RequestMessage::ReadShareGroupState(body) => {
                 self.handle_read_share_group_state(now, &origin, &body);
@@ -60,6 +84,8 @@ impl Broker {
             RequestMessage::ReadShareGroupStateSummary(body) => {
                 self.handle_read_share_group_state_summary(&origin, &body);
             }
+            RequestMessage::SaslAuthenticate(_) => self.handle_sasl_authenticate(&origin),
+            RequestMessage::SaslHandshake(_) => self.handle_sasl_handshake(&origin),
             RequestMessage::SeedTxnShareAcknowledge(body) => {
                 self.handle_seed_txn_share_acknowledge(origin, &body)
             }
@@ -70,6 +96,8 @@ impl Broker {
                 self.handle_share_group_heartbeat(now, &origin, &body)
             }
             RequestMessage::TxnShareAcknowledge(body) => self.handle_txn_share_acknowledge(origin, &body),
+            RequestMessage::UnregisterBroker(body) => self.handle_unregister_broker(&origin, &body),
+            RequestMessage::UpdateFeatures(body) => self.handle_update_features(&origin, &body),
             RequestMessage::WriteShareGroupState(body) => {
                 self.handle_write_share_group_state(now, &origin, &body);
             }

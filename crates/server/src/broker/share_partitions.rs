@@ -402,6 +402,14 @@ impl Broker {
         }
     }
 
+    /// Ends every share session, and forgets every share partition with its locks: share groups are turned off.
+    pub(super) fn end_all_share_sessions(&mut self) {
+        for node in self.nodes.values_mut() {
+            node.share_sessions.clear();
+        }
+        self.drop_all_share_partitions();
+    }
+
     /// Forgets the share partitions of a deleted topic, at every node.
     pub(super) fn forget_share_partitions_of(&mut self, topic_id: sharemark_protocol::TopicId) {
         let gone: Vec<(NodeId, SharePartitionKey)> = self

@@ -15,6 +15,7 @@ use sharemark_protocol::NodeId;
 pub use self::alter::{AlterError, AlterOperation, ConfigChange};
 pub use self::describe::{ConfigSource, DescribedConfig, DescribedSynonym};
 use super::broker_config::{BrokerConfig, listener_independent_key};
+use super::features::Features;
 use super::key::{ConfigKey, Synonym};
 use super::profile::Profile;
 use super::settings::{BrokerSettings, ConsumerGroupSettings, ShareGroupSettings, TopicSettings};
@@ -39,6 +40,8 @@ const MIN_INSYNC_REPLICAS: &str = "min.insync.replicas";
 #[derive(Clone, Debug)]
 pub struct DynamicConfigs {
     start: BrokerConfig,
+    /// Whether `min.insync.replicas` is a property of the cluster (KIP-966).
+    eligible_leader_replicas: bool,
     /// What is fixed at the start for one node alone: its id and its addresses.
     nodes: BTreeMap<NodeId, Layer>,
     layers: BTreeMap<ConfigResource, Layer>,
@@ -72,6 +75,7 @@ impl DynamicConfigs {
             group_default: GroupSettings::read(&|name| group_default(&start, name)),
             nodes: start.nodes.iter().map(|node| (node.id, node.properties())).collect(),
             layers: layers_of_new_cluster(&start),
+            eligible_leader_replicas: has_eligible_leader_replicas(&start.features),
             start,
             topics: BTreeMap::new(),
             groups: BTreeMap::new(),
@@ -120,6 +124,27 @@ impl DynamicConfigs {
             };
         }
         self.refresh(&change.resource);
+    }
+
+    /// Applies new levels of features: with eligible leader replicas `min.insync.replicas` is set on the cluster, and
+    /// on no single node.
+    pub fn replay_features(&mut self, features: &Features) {
+        let before =
+            std::mem::replace(&mut self.eligible_leader_replicas, has_eligible_leader_replicas(features));
+        if before || !self.eligible_leader_replicas {
+            return;
+        }
+        let in_force = self.cluster_value(MIN_INSYNC_REPLICAS).map(|value| value.to_string());
+        for (resource, layer) in &mut self.layers {
+            if matches!(resource, ConfigResource::Broker(Some(_))) {
+                layer.remove(MIN_INSYNC_REPLICAS);
+            }
+        }
+        if let Some(value) = in_force {
+            let layer = self.layers.entry(ConfigResource::Broker(None)).or_default();
+            layer.entry(MIN_INSYNC_REPLICAS.to_owned()).or_insert(value);
+        }
+        self.refresh_all();
     }
 
     /// Forgets what was set on `resource`, which is gone.
@@ -254,12 +279,16 @@ impl DynamicConfigs {
 /// of the cluster.
 fn layers_of_new_cluster(start: &BrokerConfig) -> BTreeMap<ConfigResource, Layer> {
     let mut layers = BTreeMap::new();
-    if 0 < start.features.level("eligible.leader.replicas.version") {
+    if has_eligible_leader_replicas(&start.features) {
         let value = start.value(MIN_INSYNC_REPLICAS).map(|value| value.to_string());
         let layer = value.into_iter().map(|value| (MIN_INSYNC_REPLICAS.to_owned(), value)).collect();
         layers.insert(ConfigResource::Broker(None), layer);
     }
     layers
+}
+
+fn has_eligible_leader_replicas(features: &Features) -> bool {
+    0 < features.level("eligible.leader.replicas.version")
 }
 
 /// Reads a broker property's text as the value of the topic or group property that it supplies.

@@ -10,7 +10,7 @@ use super::arguments::{Arguments, CommandError, topic_partition};
 use super::fetch_session::FetchSession;
 use super::names::Names;
 use super::target::{Kind, Received, Target};
-use super::{fetch_session, groups, internal, log, share, topics, txn};
+use super::{admin, cluster, fetch_session, groups, internal, log, share, topics, txn};
 use crate::client::{Request, decode_response, encode_request};
 
 /// What a command prints when the broker closes the connection instead of answering.
@@ -88,6 +88,8 @@ const COMMANDS: &[(&str, Command)] = &[
     ("add-share-acks", txn::add_share_acks),
     ("advance", advance),
     ("alter-configs", topics::alter_configs),
+    ("alter-credentials", cluster::alter_credentials),
+    ("alter-quotas", cluster::alter_quotas),
     ("alter-share-offsets", groups::alter_share_offsets),
     ("await", share::await_answer),
     ("close", close),
@@ -97,10 +99,15 @@ const COMMANDS: &[(&str, Command)] = &[
     ("delete-records", log::delete_records),
     ("delete-topic", topics::delete_topic),
     ("describe-configs", topics::describe_configs),
+    ("describe-credentials", cluster::describe_credentials),
+    ("describe-quorum", admin::describe_quorum),
+    ("describe-quotas", cluster::describe_quotas),
     ("describe-share-group", groups::describe_share_group),
     ("describe-share-offsets", groups::describe_share_offsets),
     ("describe-txn", txn::describe_txn),
+    ("elect", admin::elect),
     ("end-txn", txn::end_txn),
+    ("features", cluster::features),
     ("fetch", log::fetch),
     ("fetch-session", fetch_session::fetch_session),
     ("find-coordinator", groups::find_coordinator),
@@ -108,20 +115,30 @@ const COMMANDS: &[(&str, Command)] = &[
     ("heartbeat", groups::heartbeat),
     ("init-producer", txn::init_producer),
     ("join", groups::join),
+    ("leader-epoch-end", admin::leader_epoch_end),
     ("leave", groups::leave),
     ("list-groups", groups::list_groups),
     ("list-offsets", log::list_offsets),
+    ("list-reassignments", admin::list_reassignments),
     ("list-txns", txn::list_txns),
+    ("log-dirs", admin::log_dirs),
     ("metadata", topics::metadata),
+    ("move-replicas", admin::move_replicas),
     ("open", open),
     ("produce", log::produce),
     ("read-share-state", internal::read_share_state),
+    ("reassign", admin::reassign),
+    ("replace-configs", admin::replace_configs),
+    ("sasl-authenticate", cluster::sasl_authenticate),
+    ("sasl-handshake", cluster::sasl_handshake),
     ("seed-txn-share-acknowledge", txn::seed_txn_share_acknowledge),
     ("share-acknowledge", share::share_acknowledge),
     ("share-fetch", share::share_fetch),
     ("share-log", internal::share_log),
     ("txn-log", internal::txn_log),
     ("txn-share-acknowledge", txn::txn_share_acknowledge),
+    ("unregister-broker", cluster::unregister_broker),
+    ("update-features", cluster::update_features),
     ("write-markers", txn::write_markers),
 ];
 

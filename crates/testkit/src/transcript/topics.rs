@@ -152,7 +152,7 @@ pub(super) fn metadata(session: &mut Session<'_>, arguments: &mut Arguments) -> 
     Ok(lines.concat())
 }
 
-fn resource_type(word: &str) -> Result<i8, CommandError> {
+pub(super) fn resource_type(word: &str) -> Result<i8, CommandError> {
     match word {
         "topic" => Ok(TOPIC),
         "broker" => Ok(BROKER),

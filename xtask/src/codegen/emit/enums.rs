@@ -28,7 +28,7 @@ fn message_enum(served: &[&str], suffix: &str, doc: &str) -> String {
         text,
         "
         /// {doc}
-        #[derive(Clone, Debug, Eq, PartialEq)]
+        #[derive(Clone, Debug, PartialEq)]
         pub enum {enum_name} {{ {variants} }}
 
         impl {enum_name} {{

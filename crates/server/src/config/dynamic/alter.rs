@@ -274,7 +274,7 @@ impl DynamicConfigs {
         operations: &[(String, AlterOperation)],
     ) -> Result<(), AlterError> {
         let of_min_isr = operations.iter().find(|(name, _)| name == MIN_INSYNC_REPLICAS);
-        if let Some((_, operation)) = of_min_isr.filter(|_| self.has_eligible_leader_replicas()) {
+        if let Some((_, operation)) = of_min_isr.filter(|_| self.eligible_leader_replicas) {
             let text = match operation {
                 _ if one_node => "Broker-level min.insync.replicas cannot be altered while ELR is enabled.",
                 AlterOperation::Delete => {
@@ -301,10 +301,6 @@ impl DynamicConfigs {
             }
         }
         Ok(())
-    }
-
-    fn has_eligible_leader_replicas(&self) -> bool {
-        0 < self.start.features.level("eligible.leader.replicas.version")
     }
 
     fn check_group(&self, layer: &super::Layer) -> Result<(), AlterError> {
