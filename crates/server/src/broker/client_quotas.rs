@@ -1,7 +1,7 @@
 //! Client quotas: kept and described, not enforced.
 
+use core::net::IpAddr;
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use sharemark_protocol::ErrorCode;
