@@ -27,6 +27,10 @@ fn the_ready_line_says_where_and_who() {
     assert_eq!(server.field("pid"), Some(&*server.pid().to_string()));
     assert!(server.field("startup_ms").unwrap().parse::<u32>().is_ok());
     assert_eq!(server.field("control"), None, "there is no control endpoint unless asked for");
+    let server = Sharemark::start_on_free_port(&["--control", "127.0.0.1:0"]).unwrap();
+    let control = server.field("control").unwrap().parse().unwrap();
+    let answer = sharemark_testkit::http::call(control, "GET", "/healthz", "").unwrap();
+    assert_eq!(answer.0, 200, "ready means that the control endpoint answers, too");
 }
 
 #[test]
@@ -62,8 +66,7 @@ fn what_is_wrong_is_said_in_one_line() {
 
 #[test]
 fn what_is_not_built_is_refused() {
-    for option in [&["--control", "127.0.0.1:0"][..], &["--journal", "journal.bin"], &["--data-dir", "data"]]
-    {
+    for option in [&["--journal", "journal.bin"][..], &["--data-dir", "data"]] {
         assert_refused(option, 2, "not built yet");
     }
 }

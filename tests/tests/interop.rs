@@ -13,22 +13,26 @@ use sharemark_testkit::process::{Sharemark, has_tools, workspace};
 const UNKNOWN_KEYS: &str = "32025,32093,95";
 const KCAT_TOPICS: [&str; 5] = ["kcat-none", "kcat-gzip", "kcat-snappy", "kcat-lz4", "kcat-zstd"];
 
-/// Runs one suite, unless a tool is missing.
-fn suite(name: &str, tools: &[(&str, &str)], cases_min: usize) {
+/// Runs one suite, unless a tool is missing: at least `cases_min` cases, and `control_cases` more that need the
+/// control endpoint.
+fn suite(name: &str, tools: &[(&str, &str)], cases_min: usize, control_cases: usize) {
     if !has_tools(&format!("the {name} suite"), tools) {
         return;
     }
     let mut run = Command::new(workspace().join("tests/interop").join(name).join("run.sh"));
     let server;
+    let mut cases_min = cases_min;
     if let Ok(bootstrap) = std::env::var("INTEROP_BOOTSTRAP") {
         run.env("BOOTSTRAP", bootstrap);
     } else {
-        let mut arguments = Vec::new();
+        let mut arguments = vec!["--control", "127.0.0.1:0"];
         for topic in KCAT_TOPICS {
             arguments.extend(["--topic", topic]);
         }
         server = Sharemark::start_on_free_port(&arguments).unwrap();
         run.env("BOOTSTRAP", server.bootstrap().to_string()).env("EXPECT_UNKNOWN_KEYS", UNKNOWN_KEYS);
+        cases_min += control_cases;
+        run.env("CONTROL", server.field("control").unwrap());
     }
     let output = run.env("TOPICS", KCAT_TOPICS.join(" ")).output().unwrap();
     let stdout = String::from_utf8_lossy(&output.stdout);
@@ -49,20 +53,20 @@ fn suite(name: &str, tools: &[(&str, &str)], cases_min: usize) {
 
 #[test]
 fn java() {
-    suite("java", &[("java", "-version"), ("mvn", "-version")], 44);
+    suite("java", &[("java", "-version"), ("mvn", "-version")], 44, 4);
 }
 
 #[test]
 fn go() {
-    suite("go", &[("go", "version")], 12);
+    suite("go", &[("go", "version")], 12, 0);
 }
 
 #[test]
 fn python() {
-    suite("python", &[("python3", "--version")], 9);
+    suite("python", &[("python3", "--version")], 9, 1);
 }
 
 #[test]
 fn kcat() {
-    suite("kcat", &[("kcat", "-V")], 14);
+    suite("kcat", &[("kcat", "-V")], 14, 0);
 }

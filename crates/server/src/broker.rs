@@ -54,6 +54,7 @@ mod list_transactions;
 mod log_config;
 mod maintenance;
 mod metadata;
+mod metrics;
 mod node;
 mod offset_for_leader_epoch;
 mod operations;
@@ -94,6 +95,10 @@ pub use frame::Frame;
 pub use input::{
     ConnectionId, Deadlines, FlushNumber, Input, ListenerId, Now, Origin, Output, Principal, RefusedBatch,
     Request,
+};
+pub use metrics::{
+    Acknowledged, Distribution, GroupFigures, NodeFigures, NodeMetrics, RequestedTopics,
+    SharePartitionFigures, SharePartitionMetrics,
 };
 use node::Node;
 use parked::{Parked, Wait, Wake};

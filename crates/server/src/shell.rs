@@ -6,11 +6,16 @@
 mod cli;
 mod clock;
 mod connection;
+mod control;
 mod demo;
+mod desk;
+mod embedded;
 mod frames;
 mod machine;
+mod meters;
 mod owner;
 mod server;
 
 pub use cli::run_cli;
+pub use control::{ClockView, ControlError};
 pub use server::{NodeAddresses, Server, ServerBuilder, ServerError};

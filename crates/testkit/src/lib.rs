@@ -2,6 +2,7 @@
 
 pub mod client;
 pub mod fuzz;
+pub mod http;
 pub mod model;
 pub mod process;
 pub mod records;

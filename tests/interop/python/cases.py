@@ -1,9 +1,11 @@
 """Cases for confluent-kafka (librdkafka). They run against the broker at BOOTSTRAP; arguments name cases."""
 
+import json
 import os
 import sys
 import time
 import traceback
+import urllib.request
 
 from confluent_kafka import (
     AcknowledgeType,
@@ -23,6 +25,7 @@ from confluent_kafka.admin import (
 )
 
 BOOTSTRAP = os.environ.get("BOOTSTRAP", "")
+CONTROL = os.environ.get("CONTROL", "")
 WAIT_SECONDS = 30
 CASES = []
 
@@ -30,6 +33,18 @@ CASES = []
 def case(body):
     CASES.append(body)
     return body
+
+
+def control_case(body):
+    """A case that needs the control endpoint."""
+    return case(body) if CONTROL else body
+
+
+def control(path, **fields):
+    """Posts to the control endpoint."""
+    request = urllib.request.Request(f"http://{CONTROL}{path}", json.dumps(fields).encode(), method="POST")
+    with urllib.request.urlopen(request, timeout=WAIT_SECONDS) as answer:
+        return json.load(answer)
 
 
 def same(what, expected, actual):
@@ -256,6 +271,28 @@ def share_lock_lapses():
         slow.acknowledge(held)
         same("an acknowledgement after the lapse fails", True, any(slow.commit_sync(WAIT_SECONDS).values()))
         commit(quick)
+
+
+@control_case
+def share_lock_lapses_by_the_clock():
+    """The lock lasts 30 seconds, as by default; nobody waits for it."""
+    topic, group = create_topic("clock"), share_group()
+    send(topic, ["slow"])
+    before = control("/clock/hold")["nowMs"]
+    try:
+        with share_consumer(group, share_acknowledgement_mode="explicit") as slow, share_consumer(group) as quick:
+            slow.subscribe([topic])
+            held = take(slow, 1)[0]
+            quick.subscribe([topic])
+            same("the clock", before + 29_999, control("/clock/advance", ms=29_999)["nowMs"])
+            nothing(quick, 1)
+            same("the clock", before + 30_000, control("/clock/advance", ms=1)["nowMs"])
+            same("delivery count after a lapse", 2, take(quick, 1)[0].delivery_count())
+            slow.acknowledge(held)
+            same("an acknowledgement after the lapse fails", True, any(slow.commit_sync(WAIT_SECONDS).values()))
+            commit(quick)
+    finally:
+        control("/clock/release")
 
 
 def main():

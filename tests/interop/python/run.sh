@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Runs the Python cases against the broker at BOOTSTRAP (host:port). Arguments name cases; none means all.
+# CONTROL, if set, is the address of its control endpoint; cases that use one run then, too.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 : "${BOOTSTRAP:?set BOOTSTRAP to host:port}"

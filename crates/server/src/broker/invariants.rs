@@ -51,7 +51,9 @@ impl Broker {
             for (key, slot) in &node.share_partitions {
                 match slot {
                     SharePartitionSlot::Active { partition, .. } => self.check_stored(*id, key, partition),
-                    SharePartitionSlot::Loading => panic!("a state is loaded in the step that asks for it"),
+                    SharePartitionSlot::Loading { .. } => {
+                        panic!("a state is loaded in the step that asks for it")
+                    }
                     SharePartitionSlot::Failed(_) => {}
                 }
             }
@@ -145,7 +147,7 @@ fn check_node(node: &Node) {
     }
     let mut deadlines = BTreeSet::new();
     for (key, slot) in &node.share_partitions {
-        if let SharePartitionSlot::Active { partition, deadline } = slot {
+        if let SharePartitionSlot::Active { partition, deadline, .. } = slot {
             partition.check_invariants();
             assert!(*deadline == partition.poll_timeout(), "the next lock to end is noted");
             deadlines.extend(deadline.map(|deadline| (deadline, key.clone())));

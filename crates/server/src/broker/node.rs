@@ -8,6 +8,7 @@ use sharemark_share_coordinator::{ShareCoordinatorShard, ShareSessions, ShareSes
 use sharemark_txn_coordinator::{ProducerIds, TxnCoordinatorShard};
 
 use super::fetch_sessions::FetchSessions;
+use super::metrics::NodeFigures;
 use super::operations::Operations;
 use super::parked::ParkedRequests;
 use super::share_partitions::SharePartitionSlot;
@@ -39,6 +40,8 @@ pub(super) struct Node {
     pub(super) parked: ParkedRequests,
     /// Requests that have called another node and wait for it.
     pub(super) operations: Operations,
+    /// What this node has counted.
+    pub(super) figures: NodeFigures,
 }
 
 impl Node {
@@ -59,6 +62,7 @@ impl Node {
             fetch_sessions: FetchSessions::new(count(settings.max_incremental_fetch_session_cache_slots)),
             parked: ParkedRequests::default(),
             operations: Operations::default(),
+            figures: NodeFigures::new(),
         }
     }
 }

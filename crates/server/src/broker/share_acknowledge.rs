@@ -20,6 +20,7 @@ use sharemark_share_coordinator::{
 use super::Broker;
 use super::authorize::{Operation, Resource, authorize};
 use super::input::{Now, Origin};
+use super::metrics::Acknowledged;
 use super::operations::{Operation as Waiting, OperationId};
 use super::share_fetch::ShareFetchWait;
 use super::share_partitions::share_key;
@@ -31,6 +32,8 @@ pub(super) struct AcknowledgeOperation {
     pub(super) origin: Origin,
     /// Each acknowledged partition with its outcome, once that is known.
     pub(super) outcomes: Vec<(TopicIdPartition, Option<Result<(), ErrorCode>>)>,
+    /// How many records each of them acknowledges, by type.
+    counts: Vec<Acknowledged>,
     /// How many have no outcome.
     outstanding: usize,
     pub(super) then: AfterAcknowledge,
@@ -170,7 +173,11 @@ impl Broker {
         } else {
             Vec::new() // Kafka does not mention partitions without work, if there is none at all.
         };
-        let operation = AcknowledgeOperation { origin, outstanding: outcomes.len(), outcomes, then };
+        let counts = match some_work {
+            true => acknowledged.iter().map(|partition| Acknowledged::of(&partition.batches)).collect(),
+            false => Vec::new(),
+        };
+        let operation = AcknowledgeOperation { origin, outstanding: outcomes.len(), outcomes, counts, then };
         let Some(state) = self.nodes.get_mut(&node) else { return };
         if !some_work {
             self.finish_acknowledged(now, operation);
@@ -242,26 +249,31 @@ impl Broker {
         index: usize,
         outcome: Result<(), ErrorCode>,
     ) {
-        let Some(operations) = self.nodes.get_mut(&node).map(|node| &mut node.operations) else { return };
-        let Some(Waiting::Acknowledge(operation)) = operations.get_mut(id) else { return };
+        let Some(state) = self.nodes.get_mut(&node) else { return };
+        let Some(Waiting::Acknowledge(operation)) = state.operations.get_mut(id) else { return };
         if operation.outcomes[index].1.replace(outcome).is_none() {
             operation.outstanding -= 1;
+            if outcome.is_ok() {
+                state.figures.count_acknowledged(operation.counts[index]);
+            }
         }
         if operation.outstanding == 0
-            && let Some(Waiting::Acknowledge(operation)) = operations.finish(id)
+            && let Some(Waiting::Acknowledge(operation)) = state.operations.finish(id)
         {
             self.finish_acknowledged(now, *operation);
         }
     }
 
     fn finish_acknowledged(&mut self, now: Now, operation: AcknowledgeOperation) {
-        let AcknowledgeOperation { origin, outcomes, outstanding: _, then } = operation;
+        let AcknowledgeOperation { origin, outcomes, outstanding: _, counts: _, then } = operation;
         let outcomes: Vec<(TopicIdPartition, ErrorCode)> = outcomes
             .into_iter()
             .map(|(at, outcome)| (at, outcome.and_then(Result::err).unwrap_or(ErrorCode::None)))
             .collect();
         match then {
             AfterAcknowledge::Answer { session, closes } => {
+                let topics = outcomes.iter().map(|(at, error)| (at.topic_id, *error != ErrorCode::None));
+                self.count(origin.node, |figures| figures.share_acknowledges.count(topics));
                 self.answer_share_acknowledge(&origin, &session.group_id, &outcomes);
                 if closes {
                     self.close_share_session(now, origin.node, &session);

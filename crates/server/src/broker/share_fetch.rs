@@ -32,6 +32,8 @@ pub(super) struct ShareFetchWait {
     pub(super) acknowledged: Vec<(TopicIdPartition, ErrorCode)>,
     acquire: AcquireRequest,
     max_wait_ms: i64,
+    /// When it began to look at its partitions, in real time.
+    began_at: Timestamp,
     min_bytes: usize,
     max_bytes: usize,
 }
@@ -169,11 +171,13 @@ impl Broker {
             // More than fits into the answer is never waited for.
             min_bytes: unsigned(request.min_bytes).min(max_bytes),
             max_bytes,
+            began_at: Timestamp::from_ms(0), // Not known before its acknowledgements are stored.
         }
     }
 
     /// Goes on with a ShareFetch whose acknowledgements are stored.
-    pub(super) fn begin_share_fetch(&mut self, now: Now, origin: Origin, wait: ShareFetchWait) {
+    pub(super) fn begin_share_fetch(&mut self, now: Now, origin: Origin, mut wait: ShareFetchWait) {
+        wait.began_at = now.real;
         let deadline = now.real.plus_ms(wait.max_wait_ms);
         let last = wait.max_wait_ms == 0;
         self.try_share_fetch(now, origin, deadline, wait, last);
@@ -227,7 +231,7 @@ impl Broker {
         let mut available = 0;
         let (mut any, mut loading, mut ready) = (false, false, wait.partitions.is_empty());
         for &at in &wait.partitions {
-            match self.find_acquirable(origin.node, &wait.session.group_id, at, &config) {
+            match self.find_acquirable(now, origin.node, &wait.session.group_id, at, &config) {
                 Found::Acquirable(key) => {
                     any = true;
                     available += self.readable_bytes(origin.node, &key, &config, wait.max_bytes);

@@ -15,6 +15,7 @@ use sharemark_share_coordinator::{
 use super::Broker;
 use super::crossing::{Call, Crossing};
 use super::input::{ConnectionId, Now};
+use super::metrics::SharePartitionFigures;
 use super::operations::OperationId;
 use crate::config::{AbortTarget, AutoOffsetReset};
 
@@ -22,7 +23,10 @@ use crate::config::{AbortTarget, AutoOffsetReset};
 #[derive(Clone, Debug)]
 pub(super) enum SharePartitionSlot {
     /// Its state is being read.
-    Loading,
+    Loading {
+        /// Since when, in real time.
+        since: Timestamp,
+    },
     /// Its state could not be read; the next fetch tells and tries again.
     Failed(ErrorCode),
     /// It is served.
@@ -31,6 +35,8 @@ pub(super) enum SharePartitionSlot {
         partition: Box<SharePartition>,
         /// Where it stands among the deadlines of its node.
         deadline: Option<Timestamp>,
+        /// What it has counted.
+        figures: Box<SharePartitionFigures>,
     },
 }
 
@@ -73,7 +79,7 @@ impl Broker {
     pub(super) fn share_partition(&self, node: NodeId, key: &SharePartitionKey) -> Option<&SharePartition> {
         match self.nodes.get(&node)?.share_partitions.get(key)? {
             SharePartitionSlot::Active { partition, .. } => Some(partition),
-            SharePartitionSlot::Loading | SharePartitionSlot::Failed(_) => None,
+            SharePartitionSlot::Loading { .. } | SharePartitionSlot::Failed(_) => None,
         }
     }
 
@@ -85,7 +91,8 @@ impl Broker {
         change: impl FnOnce(&mut SharePartition) -> (T, Change),
     ) -> Option<T> {
         let node = self.nodes.get_mut(&node)?;
-        let SharePartitionSlot::Active { partition, deadline } = node.share_partitions.get_mut(key)? else {
+        let SharePartitionSlot::Active { partition, deadline, .. } = node.share_partitions.get_mut(key)?
+        else {
             return None;
         };
         let (outcome, change) = change(partition);
@@ -112,6 +119,7 @@ impl Broker {
     /// Begins to load a share partition: asks the share coordinator for its state.
     pub(super) fn load_share_partition(
         &mut self,
+        now: Now,
         node: NodeId,
         key: &SharePartitionKey,
         leader_epoch: LeaderEpoch,
@@ -120,7 +128,7 @@ impl Broker {
             Some((_, to)) => {
                 let call = Call::ReadShareState { key: key.clone(), leader_epoch };
                 self.crossings.push_back(Crossing { from: node, to, call });
-                SharePartitionSlot::Loading
+                SharePartitionSlot::Loading { since: now.real }
             }
             // There is no state at all: nobody ever joined a share group.
             None => SharePartitionSlot::Failed(ErrorCode::UnknownServerError),
@@ -140,9 +148,8 @@ impl Broker {
         read: Result<ReadState, ErrorCode>,
     ) {
         let is_waiting = self.nodes.get(&node).and_then(|node| node.share_partitions.get(key));
-        if !matches!(is_waiting, Some(SharePartitionSlot::Loading)) {
-            return; // Dropped meanwhile.
-        }
+        let Some(SharePartitionSlot::Loading { since }) = is_waiting else { return }; // Dropped meanwhile.
+        let load_time_ms = now.real.ms_since(*since);
         // A late completion of a write by an earlier table must not be taken for one by this.
         self.share_loads += 1;
         let first_transition = self.share_loads << 32;
@@ -156,13 +163,33 @@ impl Broker {
             Ok(partition)
         });
         let slot = match loaded {
-            Ok(partition) => SharePartitionSlot::Active { partition: Box::new(partition), deadline: None },
+            Ok(partition) => SharePartitionSlot::Active {
+                partition: Box::new(partition),
+                deadline: None,
+                figures: Box::new(SharePartitionFigures::new()),
+            },
             Err(error) => SharePartitionSlot::Failed(error),
         };
         if let Some(node) = self.nodes.get_mut(&node) {
+            if matches!(slot, SharePartitionSlot::Active { .. }) {
+                node.figures.partition_load_time_ms.observe(load_time_ms, 1);
+            }
             node.share_partitions.insert(key.clone(), slot);
         }
         self.changed.insert(TopicIdPartition { topic_id: key.topic_id, partition: key.partition });
+    }
+
+    /// Changes what an active share partition has counted.
+    pub(super) fn count_at(
+        &mut self,
+        node: NodeId,
+        key: &SharePartitionKey,
+        count: impl FnOnce(&mut SharePartitionFigures),
+    ) {
+        let slot = self.nodes.get_mut(&node).and_then(|node| node.share_partitions.get_mut(key));
+        if let Some(SharePartitionSlot::Active { figures, .. }) = slot {
+            count(figures);
+        }
     }
 
     /// Returns where a share partition starts that has no stored start: by the group's reset policy.
@@ -340,6 +367,10 @@ impl Broker {
             ((), partition.expire(now.clock, &config, &mut lapsed))
         });
         if !lapsed.is_empty() {
+            let lapsed_count: i64 = lapsed.iter().map(|batch| batch.range.offset_count()).sum();
+            self.count_at(node, key, |figures| {
+                figures.lock_timeouts += u64::try_from(lapsed_count).unwrap_or(0)
+            });
             self.write_lapsed(node, key, start, lapsed);
         }
     }

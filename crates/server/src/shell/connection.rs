@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::io::{self, IoSlice};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::{Buf, Bytes};
 use crossbeam_channel::Sender;
@@ -19,6 +19,7 @@ use tokio::time::timeout;
 use tracing::debug;
 
 use super::frames::{FrameError, FrameReader};
+use super::meters::RequestMeters;
 use super::owner::{Message, Reply};
 use crate::broker::{ConnectionId, Frame, Input, ListenerId, Origin, Principal, Request};
 
@@ -31,6 +32,8 @@ pub(super) struct ListenerContext {
     pub(super) node: NodeId,
     pub(super) listener: ListenerId,
     pub(super) inbox: Sender<Message>,
+    /// Counts requests.
+    pub(super) meters: Arc<RequestMeters>,
     /// Turns true when the server stops.
     pub(super) stopping: watch::Receiver<bool>,
     /// Holds `connections.max.idle.ms`.
@@ -134,8 +137,12 @@ impl Connection {
                     }
                 };
             let (correlation_id, version) = (header.correlation_id, header.request_api_version);
+            let (key, handed_over) = (message.api_key(), Instant::now());
+            self.context.meters.count(key, version);
             self.hand_over(header, message)?;
-            match self.reply().await? {
+            let reply = self.reply().await?;
+            self.context.meters.count_answer(key, handed_over.elapsed());
+            match reply {
                 Reply::Answer(answer) => self.write(correlation_id, version, &answer).await?,
                 Reply::NoAnswer => {}
                 Reply::Close => return Err(ConnectionError::Closed),

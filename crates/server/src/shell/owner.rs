@@ -12,6 +12,7 @@ use tokio::sync::mpsc;
 use tracing::debug;
 
 use super::clock::Clock;
+use super::desk::{Desk, DeskCall};
 use crate::broker::{Broker, ConnectionId, Input, Now, Output};
 
 /// The most inputs that are handled before their answers go out.
@@ -27,6 +28,8 @@ pub(super) enum Message {
     Connected(ConnectionId, mpsc::Sender<Reply>),
     /// Something for the core.
     Input(Input),
+    /// Something to be done on this thread.
+    Call(DeskCall),
     /// Nothing more is to be handled.
     Stop,
 }
@@ -74,8 +77,14 @@ pub(super) fn run<S: Storage>(
     inbox: &Receiver<Message>,
     storage: S,
 ) -> Result<(), OwnerError> {
-    let mut owner =
-        Owner { broker, clock, storage, connections: HashMap::new(), last_inputs: VecDeque::new() };
+    let mut owner = Owner {
+        broker,
+        clock,
+        storage,
+        connections: HashMap::new(),
+        last_inputs: VecDeque::new(),
+        failed: None,
+    };
     match catch_unwind(AssertUnwindSafe(|| owner.run(inbox))) {
         Ok(outcome) => outcome.map_err(OwnerError::Storage),
         Err(panic) => {
@@ -97,6 +106,8 @@ struct Owner<S> {
     /// Where answers go. Looked up only, never iterated.
     connections: HashMap<ConnectionId, mpsc::Sender<Reply>>,
     last_inputs: VecDeque<LastInput>,
+    /// Why the storage failed within a call.
+    failed: Option<StorageError>,
 }
 
 impl<S: Storage> Owner<S> {
@@ -113,6 +124,9 @@ impl<S: Storage> Owner<S> {
             if self.time_to_deadline().is_zero() {
                 let now = self.clock.now();
                 self.handle(now, Input::Tick);
+            }
+            if let Some(error) = self.failed.take() {
+                return Err(error);
             }
             self.flush()?;
             self.send_outputs();
@@ -135,6 +149,7 @@ impl<S: Storage> Owner<S> {
                 let now = self.clock.now();
                 self.handle(now, input);
             }
+            Message::Call(call) => call.run(self),
             Message::Stop => return true,
         }
         false
@@ -183,6 +198,26 @@ impl<S: Storage> Owner<S> {
             Some(ms) => Duration::from_millis(u64::try_from(ms).unwrap_or(0)).min(NO_DEADLINE),
             None => NO_DEADLINE,
         }
+    }
+}
+
+impl<S: Storage> Desk for Owner<S> {
+    fn broker(&mut self) -> &mut Broker {
+        &mut self.broker
+    }
+
+    fn clock(&mut self) -> &mut Clock {
+        &mut self.clock
+    }
+
+    fn tick(&mut self, now: Now) -> Result<(), StorageError> {
+        self.handle(now, Input::Tick);
+        let flushed = self.flush();
+        match &flushed {
+            Ok(()) => self.send_outputs(),
+            Err(error) => self.failed = Some(error.clone()),
+        }
+        flushed
     }
 }
 

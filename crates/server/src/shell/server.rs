@@ -18,7 +18,9 @@ use tracing::{debug, warn};
 
 use super::clock::Clock;
 use super::connection::{ListenerContext, serve};
+use super::control::{self, Control};
 use super::machine;
+use super::meters::RequestMeters;
 use super::owner::{self, Message, OwnerError};
 use crate::broker::{Broker, ConnectionId, ListenerId};
 use crate::config::{BrokerConfig, BuildError, ConfigBuilder, Endpoint};
@@ -98,6 +100,7 @@ pub struct NodeAddresses {
 #[derive(Clone, Debug)]
 pub struct ServerBuilder {
     config: ConfigBuilder,
+    control: Option<String>,
 }
 
 impl ServerBuilder {
@@ -105,6 +108,13 @@ impl ServerBuilder {
     #[must_use]
     pub fn config(mut self, change: impl FnOnce(ConfigBuilder) -> ConfigBuilder) -> Self {
         self.config = change(self.config);
+        self
+    }
+
+    /// Opens the control endpoint at `HOST:PORT`; port 0 picks a free one.
+    #[must_use]
+    pub fn control(mut self, address: impl Into<String>) -> Self {
+        self.control = Some(address.into());
         self
     }
 
@@ -119,7 +129,7 @@ impl ServerBuilder {
         for name in unknown {
             warn!(name, "no property is called that");
         }
-        Server::start(config)
+        Server::start_with(config, self.control.as_deref())
     }
 }
 
@@ -128,6 +138,8 @@ impl ServerBuilder {
 pub struct Server {
     addresses: Vec<NodeAddresses>,
     bootstrap: String,
+    control_address: Option<SocketAddr>,
+    control: Control,
     inbox: Sender<Message>,
     stopping: watch::Sender<bool>,
     /// Closes when the last connection has ended.
@@ -145,7 +157,7 @@ impl Server {
             .listen("127.0.0.1:0")
             .seed(machine::fresh_seed())
             .memory_limit_bytes(machine::quarter_of_memory());
-        ServerBuilder { config }
+        ServerBuilder { config, control: None }
     }
 
     /// Starts a server: when this returns, it listens and answers.
@@ -153,8 +165,17 @@ impl Server {
     /// # Errors
     ///
     /// If an address cannot be listened on, or the system refuses a thread.
-    pub fn start(mut config: BrokerConfig) -> Result<Self, ServerError> {
+    pub fn start(config: BrokerConfig) -> Result<Self, ServerError> {
+        Self::start_with(config, None)
+    }
+
+    /// Starts a server with its control endpoint, if an address is given.
+    pub(super) fn start_with(
+        mut config: BrokerConfig,
+        control_address: Option<&str>,
+    ) -> Result<Self, ServerError> {
         let listeners = bind(&mut config)?;
+        let control_listener = control_address.map(bind_control).transpose()?;
         let addresses = addresses(&config, &listeners);
         let bootstrap = bootstrap(&addresses);
         let runtime = Builder::new_multi_thread()
@@ -167,7 +188,12 @@ impl Server {
         let (inbox, from_tasks) = bounded(INBOX_MESSAGES_MAX);
         let (stopping, stopping_seen) = watch::channel(false);
         let (alive, connections) = mpsc::channel(1);
-        let accept = Accept::new(&config, inbox.clone(), stopping_seen, alive);
+        let control = Control { inbox: inbox.clone(), meters: Arc::new(RequestMeters::new()) };
+        let control_address = match control_listener {
+            Some(listener) => Some(serve_control(&runtime, listener, &control, &stopping_seen)?),
+            None => None,
+        };
+        let accept = Accept::new(&config, &control, stopping_seen, alive);
         accept.spawn_all(&runtime, &config, listeners)?;
         let (has_ended, ended) = watch::channel(false);
         let owner = thread::Builder::new()
@@ -183,6 +209,8 @@ impl Server {
         Ok(Self {
             addresses,
             bootstrap,
+            control_address,
+            control,
             inbox,
             stopping,
             connections,
@@ -200,6 +228,15 @@ impl Server {
     /// Returns the first listener of each node as clients of this machine take it: `HOST:PORT,HOST:PORT`.
     pub fn bootstrap(&self) -> &str {
         &self.bootstrap
+    }
+
+    /// Returns where the control endpoint listens, if there is one.
+    pub fn control_address(&self) -> Option<SocketAddr> {
+        self.control_address
+    }
+
+    pub(super) fn control(&self) -> &Control {
+        &self.control
     }
 
     /// Stops the server: accepts no more, finishes what it has taken, and closes all connections.
@@ -292,6 +329,26 @@ fn bind(config: &mut BrokerConfig) -> Result<Vec<Bound>, ServerError> {
     Ok(bound)
 }
 
+fn bind_control(address: &str) -> Result<StdListener, ServerError> {
+    let refused = |error| ServerError::Listen { address: address.to_owned(), error };
+    let listener = StdListener::bind(address).map_err(refused)?;
+    listener.set_nonblocking(true).map_err(ServerError::System)?;
+    Ok(listener)
+}
+
+fn serve_control(
+    runtime: &Runtime,
+    listener: StdListener,
+    control: &Control,
+    stopping: &watch::Receiver<bool>,
+) -> Result<SocketAddr, ServerError> {
+    let _inside = runtime.enter();
+    let address = listener.local_addr().map_err(ServerError::System)?;
+    let listener = TcpListener::from_std(listener).map_err(ServerError::System)?;
+    runtime.spawn(control::serve(listener, control.clone(), stopping.clone()));
+    Ok(address)
+}
+
 fn addresses(config: &BrokerConfig, bound: &[Bound]) -> Vec<NodeAddresses> {
     let of_node = |index: usize| {
         let own = bound.iter().filter(move |bound| bound.node == index);
@@ -324,7 +381,7 @@ fn bootstrap(addresses: &[NodeAddresses]) -> String {
 /// What the accepting tasks have in common.
 #[derive(Clone)]
 struct Accept {
-    inbox: Sender<Message>,
+    control: Control,
     stopping: watch::Receiver<bool>,
     alive: mpsc::Sender<()>,
     next_connection: Arc<AtomicU64>,
@@ -338,14 +395,14 @@ struct Accept {
 impl Accept {
     fn new(
         config: &BrokerConfig,
-        inbox: Sender<Message>,
+        control: &Control,
         stopping: watch::Receiver<bool>,
         alive: mpsc::Sender<()>,
     ) -> Self {
         let settings = config.settings();
         let unsigned = |number: i64| u64::try_from(number).unwrap_or(u64::MAX);
         Self {
-            inbox,
+            control: control.clone(),
             stopping,
             alive,
             next_connection: Arc::default(),
@@ -372,7 +429,8 @@ impl Accept {
             let context = ListenerContext {
                 node: config.nodes[node].id,
                 listener: ListenerId(u16::try_from(listener).unwrap_or(u16::MAX)),
-                inbox: self.inbox.clone(),
+                inbox: self.control.inbox.clone(),
+                meters: self.control.meters.clone(),
                 stopping: self.stopping.clone(),
                 idle_max: self.idle_max,
                 frame_bytes_max: self.frame_bytes_max,

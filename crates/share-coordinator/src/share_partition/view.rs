@@ -45,6 +45,11 @@ impl SharePartition {
         });
     }
 
+    /// Returns how many batches are tracked: runs of offsets that were acquired or loaded together.
+    pub fn batch_count(&self) -> usize {
+        self.batches.len()
+    }
+
     fn run(&self, now: Timestamp, low: i64, high: i64, word: Word) -> RecordRun<'_> {
         let state = word.state();
         let is_acquired = state == RecordState::Acquired;

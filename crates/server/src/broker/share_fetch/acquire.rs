@@ -34,6 +34,7 @@ impl Broker {
     /// Looks at one partition of a fetch, and begins to load it if it is not there.
     pub(super) fn find_acquirable(
         &mut self,
+        now: Now,
         node: NodeId,
         group_id: &Arc<str>,
         at: TopicIdPartition,
@@ -49,10 +50,10 @@ impl Broker {
         let key = share_key(group_id, at);
         let is_known = self.nodes.get(&node).is_some_and(|node| node.share_partitions.contains_key(&key));
         if !is_known {
-            self.load_share_partition(node, &key, leader_epoch); // May fail at once.
+            self.load_share_partition(now, node, &key, leader_epoch); // May fail at once.
         }
         match self.nodes.get(&node).and_then(|node| node.share_partitions.get(&key)) {
-            Some(SharePartitionSlot::Loading) | None => Found::Loading,
+            Some(SharePartitionSlot::Loading { .. }) | None => Found::Loading,
             Some(SharePartitionSlot::Failed(error)) => Found::Error(*error),
             Some(SharePartitionSlot::Active { partition, .. }) => {
                 if partition.fetch_offset() < log_start && partition.start_offset() < log_start {
@@ -113,11 +114,16 @@ impl Broker {
         let mut found = Vec::with_capacity(wait.partitions.len());
         if acquires {
             for &at in &wait.partitions {
-                found.push((at, self.find_acquirable(origin.node, &wait.session.group_id, at, &config)));
+                found.push((at, self.find_acquirable(now, origin.node, &wait.session.group_id, at, &config)));
             }
         }
         let acquirable_count =
             found.iter().filter(|(_, found)| matches!(found, Found::Acquirable(_))).count();
+        let waited_ms = now.real.ms_since(wait.began_at);
+        self.count(origin.node, |figures| {
+            let group_id = &wait.session.group_id;
+            figures.count_fetch(group_id, acquirable_count, wait.partitions.len(), waited_ms);
+        });
         let mut budget = Budget {
             records_left: wait.acquire.max_records,
             partition_bytes: wait.max_bytes / acquirable_count.max(1),
@@ -213,6 +219,17 @@ impl Broker {
             partition.acquire(now.clock, member, config, &request, &run, &mut acquired)
         });
         budget.records_left -= count.unwrap_or(0);
+        self.count(node, |figures| {
+            for range in &acquired {
+                let count = u64::try_from(range.range.offset_count()).unwrap_or(0);
+                figures.delivery_counts.observe(i64::from(range.delivery_count), count);
+            }
+        });
+        self.count_at(node, key, |figures| {
+            for range in &acquired {
+                figures.acquired_range_sizes.observe(range.range.offset_count(), 1);
+            }
+        });
         data.records = overlapping(&batches, &acquired);
         data.acquired_records = acquired.iter().map(on_wire).collect();
         data

@@ -25,6 +25,7 @@ impl Broker {
     ) {
         let acknowledged: BTreeSet<TopicIdPartition> = wait.acknowledged.iter().map(|(at, _)| *at).collect();
         let fetched_from: BTreeSet<TopicIdPartition> = wait.partitions.iter().copied().collect();
+        self.count_share_fetch(origin.node, wait, &fetched);
         let mut listed = Vec::with_capacity(order.len());
         let mut leaders = BTreeSet::new();
         for at in order {
@@ -75,5 +76,21 @@ impl Broker {
         if wait.closes {
             self.close_share_session(now, origin.node, &wait.session);
         }
+    }
+
+    fn count_share_fetch(
+        &mut self,
+        node: sharemark_protocol::NodeId,
+        wait: &ShareFetchWait,
+        fetched: &BTreeMap<TopicIdPartition, PartitionData>,
+    ) {
+        let has_failed = |at| fetched.get(at).is_some_and(|data| data.error_code != ErrorCode::None.code());
+        let topics = wait.partitions.iter().map(|at| (at.topic_id, has_failed(at)));
+        let acknowledged =
+            wait.acknowledged.iter().map(|(at, error)| (at.topic_id, *error != ErrorCode::None));
+        self.count(node, |figures| {
+            figures.share_fetches.count(topics);
+            figures.share_acknowledges.count(acknowledged);
+        });
     }
 }

@@ -139,8 +139,14 @@ fn ends_when_nobody_is_left_to_ask() {
 fn an_overdue_deadline_leaves_no_time_to_wait() {
     let (broker, clock) = broker(|config| config.property("log.retention.check.interval.ms", "1"));
     let storage = sharemark_log::Memory::default();
-    let mut owner =
-        Owner { broker, clock, storage, connections: HashMap::new(), last_inputs: VecDeque::new() };
+    let mut owner = Owner {
+        broker,
+        clock,
+        storage,
+        connections: HashMap::new(),
+        last_inputs: VecDeque::new(),
+        failed: None,
+    };
     let start = Instant::now();
     while !owner.time_to_deadline().is_zero() {
         assert!(start.elapsed() < Duration::from_secs(10));

@@ -26,6 +26,9 @@ public final class Main {
     ProducerCases.add(cases);
     TransactionCases.add(cases);
     ShareCases.add(cases);
+    if (System.getenv("CONTROL") != null) {
+      ControlCases.add(cases);
+    }
     // Last: it reads what all the others have left in the internal topics.
     InternalTopicCases.add(cases);
     if (names.length > 0) {

@@ -1,0 +1,118 @@
+//! The control endpoint: JSON over HTTP.
+
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use serde_json::{Map, Value, json};
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tracing::warn;
+
+use super::{ClockView, Control, ControlError, advance, hold, release, render, view};
+
+/// What a scraper is told the metrics are written in.
+const METRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// Serves the control endpoint until the server stops.
+pub(in crate::shell) async fn serve(
+    listener: TcpListener,
+    control: Control,
+    mut stopping: watch::Receiver<bool>,
+) {
+    let stopped = async move {
+        // An error means that the server is gone.
+        let _stopping = stopping.wait_for(|stopping| *stopping).await;
+    };
+    if let Err(error) = axum::serve(listener, routes(control)).with_graceful_shutdown(stopped).await {
+        warn!(%error, "the control endpoint has ended");
+    }
+}
+
+fn routes(control: Control) -> Router {
+    Router::new()
+        .route("/healthz", get(healthz))
+        .route("/metrics", get(metrics))
+        .route("/clock", get(clock))
+        .route("/clock/hold", post(hold_clock))
+        .route("/clock/advance", post(advance_clock))
+        .route("/clock/release", post(release_clock))
+        .fallback(async || ControlError::NotFound("there is no such path".to_owned()))
+        .method_not_allowed_fallback(async || {
+            told(StatusCode::METHOD_NOT_ALLOWED, &json!({"error": "the path has no such method"}))
+        })
+        .with_state(control)
+}
+
+fn told(status: StatusCode, body: &Value) -> Response {
+    (status, [(header::CONTENT_TYPE, "application/json")], body.to_string()).into_response()
+}
+
+impl IntoResponse for ControlError {
+    fn into_response(self) -> Response {
+        let status = match &self {
+            Self::Invalid(_) => StatusCode::BAD_REQUEST,
+            Self::NotFound(_) => StatusCode::NOT_FOUND,
+            Self::Conflict(_) => StatusCode::CONFLICT,
+            Self::Ended => StatusCode::SERVICE_UNAVAILABLE,
+        };
+        told(status, &json!({"error": self.to_string()}))
+    }
+}
+
+/// What a handler answers.
+type Answer = Result<Response, ControlError>;
+
+fn found(body: &Value) -> Answer {
+    Ok(told(StatusCode::OK, body))
+}
+
+async fn healthz(State(control): State<Control>) -> Answer {
+    control.call_from_task(|_| Ok(())).await?;
+    found(&json!({"status": "ready"}))
+}
+
+async fn metrics(State(control): State<Control>) -> Answer {
+    let nodes = control.call_from_task(|desk| Ok(desk.broker().metrics())).await?;
+    let text = render(nodes, control.meters.clone()).map_err(|_| ControlError::Ended)?;
+    Ok(([(header::CONTENT_TYPE, METRICS_TYPE)], text).into_response())
+}
+
+async fn clock(State(control): State<Control>) -> Answer {
+    clock_answer(control.call_from_task(view).await?)
+}
+
+async fn hold_clock(State(control): State<Control>) -> Answer {
+    clock_answer(control.call_from_task(hold).await?)
+}
+
+async fn release_clock(State(control): State<Control>) -> Answer {
+    clock_answer(control.call_from_task(release).await?)
+}
+
+async fn advance_clock(State(control): State<Control>, body: Bytes) -> Answer {
+    let body = object(&body, &["ms"])?;
+    let ms = body.get("ms").and_then(Value::as_i64);
+    let ms = ms.ok_or_else(|| ControlError::Invalid("ms must be a whole number".to_owned()))?;
+    clock_answer(control.call_from_task(move |desk| advance(desk, ms)).await?)
+}
+
+fn clock_answer(clock: ClockView) -> Answer {
+    found(&json!({"held": clock.is_held, "nowMs": clock.now_ms}))
+}
+
+/// Reads a body that is an object with no other fields than `known`.
+fn object(body: &Bytes, known: &[&str]) -> Result<Map<String, Value>, ControlError> {
+    let wrong = |problem: String| ControlError::Invalid(problem);
+    let value =
+        serde_json::from_slice(body).map_err(|error| wrong(format!("the body is no JSON: {error}")))?;
+    let Value::Object(fields) = value else {
+        return Err(wrong("the body is no object".to_owned()));
+    };
+    match fields.keys().find(|name| !known.contains(&name.as_str())) {
+        Some(name) => Err(wrong(format!("no field is called {name}"))),
+        None => Ok(fields),
+    }
+}

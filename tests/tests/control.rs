@@ -1,0 +1,12 @@
+//! The control endpoint, over HTTP, and the verbs of an embedded server.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
+
+#[path = "control/clock.rs"]
+mod clock;
+#[path = "control/endpoint.rs"]
+mod endpoint;
+#[path = "control/metrics.rs"]
+mod metrics;
+#[path = "control/support.rs"]
+mod support;

@@ -1,0 +1,72 @@
+use crate::support::{metrics, run, server, sum, with_session};
+
+const ACKNOWLEDGED: &str = "kafka_server_ShareGroupMetrics_RecordAcknowledgementsPerSec_total";
+const PARTITION: [&str; 3] = [r#"group="g""#, r#"topic="t""#, r#"partition="0""#];
+
+fn acknowledged(text: &str, kind: &str) -> f64 {
+    sum(text, ACKNOWLEDGED, &[&format!("ackType=\"{kind}\"")])
+}
+
+#[test]
+fn share_groups_are_counted_as_in_kafka() {
+    let server = server();
+    with_session(&server, |session| {
+        run(session, "create-topic t");
+        run(session, "group-config g share.auto.offset.reset=earliest");
+        run(session, "join member=A topics=t");
+        run(session, "produce t-0 count=10");
+        assert!(run(session, "share-fetch member=A epoch=0 t-0").contains("acquired 0-9x1"));
+        run(session, "share-acknowledge member=A epoch=1 t-0 accept 0-2 release 3 reject 4-5");
+        let refused = run(session, "share-acknowledge member=A epoch=2 t-0 accept 3");
+        assert!(refused.contains("INVALID_RECORD_STATE"), "{refused}");
+        let text = metrics(&server);
+        let counts = ["Accept", "Release", "Reject", "Renew"].map(|kind| acknowledged(&text, kind));
+        assert_eq!(counts, [3.0, 1.0, 2.0, 0.0]);
+        let gauge =
+            |name: &str| sum(&text, &format!("kafka_server_SharePartitionMetrics_{name}"), &PARTITION);
+        assert_eq!(gauge("InFlightMessageCount"), 7.0, "3 to 9");
+        assert_eq!(gauge("InFlightBatchCount"), 1.0);
+        assert_eq!(gauge("InFlightBatchMessageCount_count"), 1.0);
+        assert_eq!(gauge("InFlightBatchMessageCount_sum"), 10.0);
+        let topics = |name: &str| sum(&text, &format!("kafka_server_BrokerTopicMetrics_{name}_total"), &[]);
+        assert_eq!(topics("TotalShareFetchRequestsPerSec"), 1.0);
+        assert_eq!(topics("FailedShareFetchRequestsPerSec"), 0.0);
+        assert_eq!(topics("TotalShareAcknowledgementRequestsPerSec"), 2.0);
+        assert_eq!(topics("FailedShareAcknowledgementRequestsPerSec"), 1.0);
+        let groups = "kafka_server_group_coordinator_metrics_share_group_count";
+        assert_eq!(sum(&text, groups, &[r#"state="Stable""#]), 1.0);
+        assert_eq!(sum(&text, groups, &[r#"state="Empty""#]), 0.0);
+        let by_group =
+            |name: &str| sum(&text, &format!("kafka_server_ShareGroupMetrics_{name}"), &PARTITION[..1]);
+        assert_eq!(by_group("RequestTopicPartitionsFetchRatio_sum"), 100.0);
+        assert_eq!(by_group("TopicPartitionsAcquireTimeMs_count"), 1.0);
+        assert_eq!(sum(&text, "kafka_server_ShareGroupMetrics_PartitionLoadTimeMs_count", &[]), 1.0);
+        assert_eq!(sum(&text, "sharemark_share_delivery_count_sum", &[]), 10.0, "ten records, each once");
+        let requests = |name: &str| sum(&text, "kafka_network_RequestMetrics_RequestsPerSec_total", &[name]);
+        assert_eq!(requests(r#"request="ShareAcknowledge""#), 2.0);
+        assert_eq!(requests(r#"request="ShareFetch""#), 1.0);
+        let times = "kafka_network_RequestMetrics_TotalTimeMs_count";
+        assert_eq!(sum(&text, times, &[r#"request="ShareFetch""#]), 1.0);
+    });
+}
+
+#[test]
+fn pending_records_are_counted_until_their_transaction_ends() {
+    let server = server();
+    let pending =
+        || sum(&metrics(&server), "kafka_server_ShareGroupMetrics_TxnPendingRecordsCount", &[r#"node="0""#]);
+    with_session(&server, |session| {
+        run(session, "create-topic t");
+        run(session, "group-config g share.auto.offset.reset=earliest");
+        run(session, "join member=A topics=t");
+        run(session, "produce t-0 count=5");
+        run(session, "init-producer p1 txn=x");
+        run(session, "share-fetch member=A epoch=0 t-0");
+        assert_eq!(pending(), 0.0);
+        let staged = run(session, "txn-share-acknowledge producer=p1 member=A t-0 accept 0-2");
+        assert!(staged.contains("NONE"), "{staged}");
+        assert_eq!(pending(), 3.0);
+        run(session, "end-txn p1 commit");
+        assert_eq!(pending(), 0.0);
+    });
+}
