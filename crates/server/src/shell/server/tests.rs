@@ -6,7 +6,7 @@ use sharemark_protocol::messages::RequestMessage;
 use sharemark_protocol::messages::ResponseMessage;
 use sharemark_protocol::messages::api_versions_request::ApiVersionsRequest;
 use sharemark_protocol::messages::metadata_request::MetadataRequest;
-use sharemark_protocol::{decode_response, encode_request};
+use sharemark_protocol::{ApiKey, decode_response, encode_request};
 
 use super::*;
 use crate::config::Profile;

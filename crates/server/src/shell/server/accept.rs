@@ -1,0 +1,160 @@
+//! Accepting connections, and how many there may be.
+
+use std::net::{SocketAddr, TcpListener as StdListener};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use sharemark_protocol::{APIS, ApiKey};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::Runtime;
+use tokio::sync::{mpsc, watch};
+use tracing::{debug, warn};
+
+use super::ServerError;
+use crate::broker::{ConnectionId, ListenerId};
+use crate::config::BrokerConfig;
+use crate::shell::connection::{ListenerContext, serve};
+use crate::shell::control::Control;
+
+/// The most bytes that a batch is decompressed to, whatever the configuration allows: a frame of a megabyte can
+/// stand for gigabytes.
+const DECOMPRESSED_BYTES_MAX: usize = 256 * 1024 * 1024;
+
+/// How long accepting pauses when the process has no file left.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// A year, which stands for ever: timers end at about two.
+const IDLE_MS_MAX: u64 = 365 * 86_400_000;
+
+/// A listener of a node with its socket.
+pub(super) struct Bound {
+    pub(super) node: usize,
+    pub(super) listener: usize,
+    pub(super) socket: StdListener,
+}
+
+/// What the accepting tasks have in common.
+#[derive(Clone)]
+pub(super) struct Accept {
+    control: Control,
+    stopping: watch::Receiver<bool>,
+    alive: mpsc::Sender<()>,
+    next_connection: Arc<AtomicU64>,
+    open: Arc<AtomicU64>,
+    connections_max: u64,
+    idle_max: Duration,
+    frame_bytes_max: usize,
+    decompressed_bytes_max: usize,
+}
+
+impl Accept {
+    pub(super) fn new(
+        config: &BrokerConfig,
+        control: &Control,
+        stopping: watch::Receiver<bool>,
+        alive: mpsc::Sender<()>,
+    ) -> Self {
+        let settings = config.settings();
+        let unsigned = |number: i64| u64::try_from(number).unwrap_or(u64::MAX);
+        Self {
+            control: control.clone(),
+            stopping,
+            alive,
+            next_connection: Arc::default(),
+            open: Arc::default(),
+            connections_max: unsigned(settings.max_connections.into()),
+            // A negative time means never, as does one too long to count.
+            idle_max: Duration::from_millis(unsigned(settings.connections_max_idle_ms).min(IDLE_MS_MAX)),
+            frame_bytes_max: usize::try_from(settings.socket_request_max_bytes).unwrap_or(0),
+            decompressed_bytes_max: usize::try_from(settings.max_decompressed_message_bytes)
+                .unwrap_or(0)
+                .min(DECOMPRESSED_BYTES_MAX),
+        }
+    }
+
+    pub(super) fn spawn_all(
+        &self,
+        runtime: &Runtime,
+        config: &BrokerConfig,
+        bound: Vec<Bound>,
+    ) -> Result<(), ServerError> {
+        let _inside = runtime.enter();
+        for Bound { node, listener, socket } in bound {
+            let socket = TcpListener::from_std(socket).map_err(ServerError::System)?;
+            let context = ListenerContext {
+                node: config.nodes[node].id,
+                listener: ListenerId(u16::try_from(listener).unwrap_or(u16::MAX)),
+                inbox: self.control.inbox.clone(),
+                meters: self.control.meters.clone(),
+                stopping: self.stopping.clone(),
+                idle_max: self.idle_max,
+                frame_bytes_max: self.frame_bytes_max,
+                decompressed_bytes_max: self.decompressed_bytes_max,
+                unknown_apis: unknown_apis(config, &config.nodes[node].listeners[listener].name),
+            };
+            runtime.spawn(self.clone().accept(socket, context));
+        }
+        Ok(())
+    }
+
+    async fn accept(mut self, socket: TcpListener, context: ListenerContext) {
+        loop {
+            let accepted = tokio::select! {
+                accepted = socket.accept() => accepted,
+                _ = self.stopping.wait_for(|stopping| *stopping) => return,
+            };
+            match accepted {
+                Ok((stream, peer)) => self.serve(stream, peer, &context),
+                Err(error) => {
+                    warn!(%error, "a connection cannot be accepted");
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                }
+            }
+        }
+    }
+
+    fn serve(&self, stream: TcpStream, peer: SocketAddr, context: &ListenerContext) {
+        let open = Open::new(&self.open);
+        if self.connections_max < open.count {
+            debug!(%peer, "connection closed: there are max.connections already");
+            return;
+        }
+        if let Err(error) = stream.set_nodelay(true) {
+            debug!(%peer, %error, "connection closed");
+            return;
+        }
+        let id = ConnectionId(self.next_connection.fetch_add(1, Ordering::Relaxed));
+        let host = format!("/{}", peer.ip().to_canonical()).into();
+        let alive = self.alive.clone();
+        let context = context.clone();
+        tokio::spawn(async move {
+            serve(stream, host, id, context).await;
+            drop((open, alive));
+        });
+    }
+}
+
+/// Returns the APIs of the codec that a listener does not know.
+fn unknown_apis(config: &BrokerConfig, listener: &str) -> Arc<[ApiKey]> {
+    APIS.iter().filter(|api| !config.knows(listener, api)).map(|api| api.key).collect()
+}
+
+/// Counts a connection as open for as long as it lives.
+struct Open {
+    all: Arc<AtomicU64>,
+    count: u64,
+}
+
+impl Open {
+    fn new(all: &Arc<AtomicU64>) -> Self {
+        let count = all.fetch_add(1, Ordering::Relaxed) + 1;
+        Self { all: all.clone(), count }
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.all.fetch_sub(1, Ordering::Relaxed);
+    }
+}
