@@ -25,6 +25,14 @@ impl Topics for OneTopic {
         0
     }
 
+    fn created_version(&self) -> u64 {
+        0
+    }
+
+    fn names(&self) -> impl Iterator<Item = &str> {
+        ["t"].into_iter()
+    }
+
     fn topic(&self, name: &str) -> Option<TopicFacts> {
         (name == "t").then_some(self.0)
     }

@@ -1,5 +1,7 @@
 //! Limits and intervals; only the server knows their defaults.
 
+use crate::ConsumerAssignor;
+
 /// Bounds of one shard, the same for all of its groups.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct GroupCoordinatorConfig {
@@ -7,6 +9,36 @@ pub struct GroupCoordinatorConfig {
     pub groups_max: usize,
     /// How many topic names one member may subscribe to. Kafka has no such limit.
     pub subscribed_topics_max: usize,
+}
+
+/// What applies to one consumer group: the broker's settings, overridden by the group's own.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct ConsumerGroupConfig {
+    /// How long a computed assignment stands before the next may replace it:
+    /// `group.consumer.assignment.interval.ms`, `consumer.assignment.interval.ms`. 0 lets it change at once.
+    pub assignment_interval_ms: i64,
+    /// How often members are told to send heartbeats: `group.consumer.heartbeat.interval.ms`,
+    /// `consumer.heartbeat.interval.ms`.
+    pub heartbeat_interval_ms: i32,
+    /// After what silence a member is removed: `group.consumer.session.timeout.ms`,
+    /// `consumer.session.timeout.ms`.
+    pub session_timeout_ms: i64,
+    /// How many members a group may have: `group.consumer.max.size`.
+    pub max_size: usize,
+    /// The assignors that members may ask for, the default one first: `group.consumer.assignors`.
+    pub assignors: Vec<ConsumerAssignor>,
+    /// After what time regular expressions are looked up again, whatever happens:
+    /// `group.consumer.regex.refresh.interval.ms`.
+    pub regex_refresh_interval_ms: i64,
+    /// How long a lookup of regular expressions stands at least.
+    pub regex_batch_interval_ms: i64,
+}
+
+impl ConsumerGroupConfig {
+    /// Returns the assignor of a group whose members ask for none.
+    pub fn default_assignor(&self) -> ConsumerAssignor {
+        self.assignors.first().copied().unwrap_or(ConsumerAssignor::Uniform)
+    }
 }
 
 /// What applies to one share group: the broker's settings, overridden by the group's own.

@@ -23,7 +23,22 @@ use crate::record::{
 };
 use crate::{GroupEpoch, TopicPartitions};
 
+mod assignor;
+mod describe;
+mod heartbeat;
 mod leave;
+mod members;
+mod pattern;
+mod reconcile;
+mod regexes;
+mod target;
+
+pub use assignor::ConsumerAssignor;
+pub use describe::{DescribedConsumer, DescribedConsumerGroup};
+pub(crate) use heartbeat::{ConsumerContext, RebalanceDeadline};
+pub use heartbeat::{
+    ConsumerHeartbeat, ConsumerHeartbeatAnswer, ConsumerHeartbeatDecision, ConsumerHeartbeatPlan,
+};
 
 /// What a consumer group waits for.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -89,14 +104,19 @@ impl Default for ConsumerMember {
 }
 
 impl ConsumerMember {
-    /// Returns whether the member has all that the assignment of this epoch gives it.
-    fn is_reconciled_to(&self, epoch: GroupEpoch) -> bool {
-        self.assignment.state == ConsumerMemberState::Stable && self.assignment.member_epoch == epoch.member()
-    }
-
     /// Returns the member's regular expression, if it has one.
     pub(crate) fn regex(&self) -> Option<&str> {
         self.metadata.subscribed_topic_regex.as_deref().filter(|regex| !regex.is_empty())
+    }
+
+    /// Returns until when the member has to have given up what it is told to give up now.
+    pub(crate) fn rebalance_deadline(&self, now: Timestamp) -> Timestamp {
+        now.plus_ms(i64::from(self.metadata.rebalance_timeout_ms.unwrap_or(0)))
+    }
+
+    /// Returns whether the member is to give something up.
+    pub(crate) fn is_revoking(&self) -> bool {
+        self.assignment.state == ConsumerMemberState::UnrevokedPartitions
     }
 
     /// Returns every partition that nobody else may have.

@@ -26,8 +26,11 @@ mod shard;
 mod share_group;
 mod topics;
 
-pub use config::{GroupCoordinatorConfig, ShareGroupConfig};
-pub use consumer_group::ConsumerGroupState;
+pub use config::{ConsumerGroupConfig, GroupCoordinatorConfig, ShareGroupConfig};
+pub use consumer_group::{
+    ConsumerAssignor, ConsumerGroupState, ConsumerHeartbeat, ConsumerHeartbeatAnswer,
+    ConsumerHeartbeatDecision, ConsumerHeartbeatPlan, DescribedConsumer, DescribedConsumerGroup,
+};
 pub use epoch::GroupEpoch;
 pub use record::{
     ClassicGroupMember, ClassicGroupMetadata, ClassicMemberMetadata, CommittedOffset,

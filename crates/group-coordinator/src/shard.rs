@@ -56,6 +56,8 @@ pub struct GroupCoordinatorShard {
     /// What it does not say, and what dies with the node.
     soft: BTreeMap<Arc<str>, GroupSoftState>,
     sessions: Sessions,
+    /// Until when members of consumer groups have to have given partitions up.
+    rebalances: Sessions,
 }
 
 /// A member whose session ran out.
@@ -94,6 +96,7 @@ impl GroupCoordinatorShard {
             last_replayed: None,
             soft: BTreeMap::new(),
             sessions: Sessions::default(),
+            rebalances: Sessions::default(),
         }
     }
 
@@ -208,6 +211,7 @@ impl GroupCoordinatorShard {
         share_session_ms: impl Fn(&str) -> i64,
         consumer_session_ms: impl Fn(&str) -> i64,
     ) {
+        self.load_rebalances(now);
         for (group_id, group) in &self.groups {
             let (session_ms, member_ids): (i64, Vec<&Arc<str>>) = match group {
                 Group::Classic(_) => continue,
@@ -220,18 +224,18 @@ impl GroupCoordinatorShard {
         }
     }
 
-    /// Returns when the next session runs out.
+    /// Returns when the next member may have to be removed.
     pub fn poll_timeout(&self) -> Option<Timestamp> {
-        self.sessions.first().map(|(deadline, _, _)| *deadline)
+        let firsts = [self.sessions.first(), self.rebalances.first()];
+        firsts.into_iter().flatten().map(|(deadline, _, _)| *deadline).min()
     }
 
-    /// Decides the removal of one member whose session ran out by `now`; changes nothing. Append, replay and
-    /// call again until it returns `None`.
+    /// Decides the removal of one member whose session ran out by `now`, or that did not give partitions up in
+    /// time; changes nothing. Append, replay and call again until it returns `None`.
     pub fn decide_expired(&self, now: Timestamp, topics: &impl Topics) -> Option<ExpiredMember> {
-        let (deadline, group_id, member_id) = self.sessions.first()?;
-        if now < *deadline {
-            return None;
-        }
+        let firsts = [self.sessions.first(), self.rebalances.first()];
+        let (_, group_id, member_id) =
+            firsts.into_iter().flatten().find(|(deadline, _, _)| *deadline <= now)?;
         let records = match self.groups.get(group_id) {
             Some(Group::Consumer(group)) => group.decide_removal(group_id, member_id, topics),
             Some(Group::Share(group)) => group.decide_removal(group_id, member_id, topics),
@@ -300,6 +304,7 @@ impl GroupCoordinatorShard {
         };
         for member_id in member_ids {
             self.sessions.remove(group_id, &member_id);
+            self.rebalances.remove(group_id, &member_id);
         }
         self.soft.remove(group_id);
     }
@@ -407,7 +412,8 @@ impl GroupCoordinatorShard {
         }
         self.offsets.check_invariants();
         self.sessions.check_invariants();
-        for (group_id, member_id) in self.sessions.members() {
+        self.rebalances.check_invariants();
+        for (group_id, member_id) in self.sessions.members().chain(self.rebalances.members()) {
             let is_member = match self.groups.get(group_id) {
                 Some(Group::Consumer(group)) => group.members().contains_key(member_id),
                 Some(Group::Share(group)) => group.members().contains_key(member_id),

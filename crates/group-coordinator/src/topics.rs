@@ -23,6 +23,10 @@ pub struct TopicFacts {
 pub trait Topics {
     /// Returns a number that is another after every topic creation, deletion and added partition.
     fn version(&self) -> u64;
+    /// Returns the version that the last topic creation led to.
+    fn created_version(&self) -> u64;
+    /// Returns the names of all topics, internal ones too.
+    fn names(&self) -> impl Iterator<Item = &str>;
     /// Returns the topic called `name`, or `None` if there is none.
     fn topic(&self, name: &str) -> Option<TopicFacts>;
 }

@@ -15,6 +15,8 @@ mod appends;
 mod authorize;
 mod client_quotas;
 mod cluster;
+mod consumer_group_describe;
+mod consumer_group_heartbeat;
 mod coordinators;
 mod create_acls;
 mod create_partitions;

@@ -5,6 +5,7 @@
 mod admin;
 mod arguments;
 mod cluster;
+mod consumer;
 mod core;
 mod fetch_session;
 mod groups;

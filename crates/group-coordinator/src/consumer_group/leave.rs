@@ -1,13 +1,52 @@
 //! A member goes: by its own word, or because nothing was heard of it for too long.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use sharemark_protocol::{ErrorCode, MemberEpoch};
+
 use super::ConsumerGroup;
+use crate::Refusal;
 use crate::record::{ConsumerAssignmentMetadata, ConsumerGroupMetadata, ConsumerGroupRecord, GroupRecord};
 use crate::topics::{Topics, metadata_hash};
 
 impl ConsumerGroup {
+    /// Decides that a static member leaves for a while: it keeps what it has, for the member that comes back.
+    pub(crate) fn decide_pause(&self, group_id: &Arc<str>, member_id: &Arc<str>) -> Vec<GroupRecord> {
+        let mut assignment = self.members[member_id].assignment.clone();
+        assignment.member_epoch = MemberEpoch::new(-2);
+        assignment.pending_revocation.clear();
+        for epoch in assignment.assigned.values_mut().flat_map(BTreeMap::values_mut) {
+            *epoch = 0; // Whoever comes back begins with a low epoch.
+        }
+        vec![GroupRecord::Consumer(ConsumerGroupRecord::CurrentMemberAssignment {
+            group_id: group_id.clone(),
+            member_id: member_id.clone(),
+            value: Some(assignment),
+        })]
+    }
+
+    /// Refuses to delete a group that has members.
+    pub(crate) fn check_empty(&self) -> Result<(), Refusal> {
+        if self.members.is_empty() { Ok(()) } else { Err(Refusal::of(ErrorCode::NonEmptyGroup)) }
+    }
+
+    /// Decides the removal of the whole group.
+    pub(crate) fn decide_delete(&self, group_id: &Arc<str>) -> Vec<GroupRecord> {
+        assert!(self.members.is_empty(), "only a group without members is deleted");
+        let regexes = self.resolved.keys().map(|regex| ConsumerGroupRecord::RegularExpression {
+            group_id: group_id.clone(),
+            regex: regex.clone(),
+            value: None,
+        });
+        let head = ConsumerGroupRecord::TargetAssignmentMetadata { group_id: group_id.clone(), value: None };
+        let tail = [
+            ConsumerGroupRecord::PartitionMetadata { group_id: group_id.clone(), value: None },
+            ConsumerGroupRecord::Metadata { group_id: group_id.clone(), value: None },
+        ];
+        [head].into_iter().chain(regexes).chain(tail).map(GroupRecord::Consumer).collect()
+    }
+
     /// Decides the removal of a member. What it held is dealt out by the next heartbeat of another.
     pub(crate) fn decide_removal(
         &self,

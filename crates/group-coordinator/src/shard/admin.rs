@@ -39,17 +39,21 @@ impl GroupCoordinatorShard {
         self.share_group(group_id).ok().map(|(_, group)| &group.states().initialised)
     }
 
-    /// Decides the first half of deleting a share group; changes nothing.
+    /// Decides the first half of deleting a group; changes nothing.
     ///
     /// # Errors
     ///
-    /// - `GroupIdNotFound` if the group is unknown or of another type.
+    /// - `GroupIdNotFound` if the group is unknown.
     /// - `NonEmptyGroup` if it has members.
     pub fn decide_delete_group(
         &self,
         group_id: &str,
         topics: &impl Topics,
     ) -> Result<DeleteGroupDecision, Refusal> {
+        if let Ok((_, group)) = self.consumer_group(group_id) {
+            group.check_empty()?;
+            return Ok(DeleteGroupDecision { records: Vec::new(), states_to_delete: None });
+        }
         let (group_id, group) = self.share_group(group_id)?;
         group.check_empty()?;
         Ok(group.decide_delete(group_id, topics))
@@ -61,6 +65,10 @@ impl GroupCoordinatorShard {
     ///
     /// As `decide_delete_group`, since a member may have joined in between.
     pub fn decide_group_deleted(&self, group_id: &str) -> Result<Vec<GroupRecord>, Refusal> {
+        if let Ok((group_id, group)) = self.consumer_group(group_id) {
+            group.check_empty()?;
+            return Ok(group.decide_delete(group_id));
+        }
         let (group_id, group) = self.share_group(group_id)?;
         group.check_empty()?;
         Ok(group.decide_deleted(group_id))

@@ -1,8 +1,162 @@
 //! Doors of consumer groups.
 
 use super::*;
+use crate::consumer_group::{ConsumerContext, RebalanceDeadline};
+use crate::{
+    ConsumerGroupConfig, ConsumerHeartbeat, ConsumerHeartbeatAnswer, ConsumerHeartbeatDecision,
+    ConsumerHeartbeatPlan, DescribedConsumerGroup,
+};
 
 impl GroupCoordinatorShard {
+    /// Decides a `ConsumerGroupHeartbeat`; changes nothing.
+    ///
+    /// # Errors
+    ///
+    /// - `InvalidRequest` if an id is blank, the epoch is below -2, or a first heartbeat lacks what it has to tell.
+    /// - `UnsupportedAssignor` if it asks for an assignor that there is not.
+    /// - `GroupIdNotFound` if the group is of another type, or unknown and the member does not join.
+    /// - `GroupMaxSizeReached` if the group, or the shard, is full.
+    /// - `UnknownMemberId` if the member or the instance is unknown and does not join.
+    /// - `UnreleasedInstanceId` if the instance joins while another member has it.
+    /// - `FencedInstanceId` if the instance is another member by now.
+    /// - `FencedMemberEpoch` if the epoch is neither the member's nor the one before.
+    /// - `InvalidRegularExpression` if the subscription is none.
+    pub fn decide_consumer_heartbeat(
+        &self,
+        now: Timestamp,
+        request: &ConsumerHeartbeat<'_>,
+        topics: &impl Topics,
+        config: &ConsumerGroupConfig,
+    ) -> Result<ConsumerHeartbeatDecision, Refusal> {
+        assert!(0 <= config.assignment_interval_ms, "an interval is not negative");
+        assert!(0 < config.heartbeat_interval_ms, "heartbeats have an interval");
+        assert!(0 < config.session_timeout_ms, "a session lasts");
+        assert!(0 < config.max_size, "a group may have a member");
+        request.check(config)?;
+        let too_many = |names: &Vec<&str>| self.config.subscribed_topics_max < names.len();
+        if request.subscribed_topic_names.as_ref().is_some_and(too_many) {
+            return Err(Refusal::with(ErrorCode::InvalidRequest, "too many subscribed topics"));
+        }
+        if request.is_leave() {
+            return self.decide_consumer_leave(request, topics);
+        }
+        let new_group;
+        let (group_id, group) = match self.groups.get_key_value(request.group_id) {
+            Some((group_id, Group::Consumer(group))) => (group_id.clone(), &**group),
+            Some((_, Group::Share(_))) => return Err(Self::no_consumer_group()),
+            None if !request.is_join() => return Err(Self::no_consumer_group()),
+            None => {
+                self.check_room()?;
+                new_group = ConsumerGroup::default();
+                (request.group_id.into(), &new_group)
+            }
+        };
+        let topics_version = self.soft.get(&group_id).and_then(|soft| soft.topics_version);
+        let context = ConsumerContext { now, topics, config, topics_version };
+        group.decide_heartbeat(&group_id, request, &context)
+    }
+
+    fn decide_consumer_leave(
+        &self,
+        request: &ConsumerHeartbeat<'_>,
+        topics: &impl Topics,
+    ) -> Result<ConsumerHeartbeatDecision, Refusal> {
+        let (group_id, group) = self.consumer_group(request.group_id)?;
+        let member_id = group.judge_leave(request.member_id, request.instance_id)?;
+        let pauses = request.instance_id.is_some() && request.member_epoch == -2;
+        let records = if pauses {
+            group.decide_pause(group_id, member_id)
+        } else {
+            group.decide_removal(group_id, member_id, topics)
+        };
+        Ok(ConsumerHeartbeatDecision {
+            records,
+            answer: ConsumerHeartbeatAnswer {
+                member_id: member_id.clone(),
+                member_epoch: MemberEpoch::new(request.member_epoch),
+                heartbeat_interval_ms: 0,
+                assignment: None,
+            },
+            resolves_regexes: false,
+            plan: ConsumerHeartbeatPlan {
+                group_id: group_id.clone(),
+                member_id: member_id.clone(),
+                session_deadline: None,
+                rebalance: RebalanceDeadline::Ended,
+                topics_version: None,
+            },
+        })
+    }
+
+    /// Applies what a decided heartbeat changes beside the log, after its records were replayed.
+    pub fn apply_consumer_heartbeat(&mut self, plan: ConsumerHeartbeatPlan) {
+        let ConsumerHeartbeatPlan { group_id, member_id, session_deadline, rebalance, topics_version } = plan;
+        if let Some(deadline) = session_deadline {
+            let group = self.consumer_group(&group_id);
+            let is_member = group.is_ok_and(|(_, group)| group.members().contains_key(&member_id));
+            assert!(is_member, "a heartbeat is applied after its records are replayed");
+            self.sessions.extend(&group_id, &member_id, deadline);
+        }
+        match rebalance {
+            RebalanceDeadline::Kept => {}
+            RebalanceDeadline::Ended => self.rebalances.remove(&group_id, &member_id),
+            RebalanceDeadline::At(deadline) => self.rebalances.extend(&group_id, &member_id, deadline),
+        }
+        if topics_version.is_some() {
+            self.soft.entry(group_id).or_default().topics_version = topics_version;
+        }
+    }
+
+    /// Decides what a lookup of a group's regular expressions changes; changes nothing. Only topics that `may_see`
+    /// lets through count.
+    pub fn decide_regexes_resolved(
+        &self,
+        now: Timestamp,
+        group_id: &str,
+        topics: &impl Topics,
+        may_see: impl Fn(&str) -> bool,
+    ) -> Vec<GroupRecord> {
+        let group = self.consumer_group(group_id);
+        let records =
+            group.map(|(group_id, group)| group.decide_regexes_resolved(group_id, now, topics, may_see));
+        records.unwrap_or_default()
+    }
+
+    /// Describes a consumer group, for `ConsumerGroupDescribe`.
+    ///
+    /// # Errors
+    ///
+    /// - `GroupIdNotFound` if the group is unknown or of another type.
+    pub fn describe_consumer_group(
+        &self,
+        group_id: &str,
+        config: &ConsumerGroupConfig,
+    ) -> Result<DescribedConsumerGroup, Refusal> {
+        self.consumer_group(group_id).map(|(_, group)| group.describe(config))
+    }
+
+    /// Returns the group of this id if it is a consumer group.
+    pub(super) fn consumer_group(&self, group_id: &str) -> Result<(&Arc<str>, &ConsumerGroup), Refusal> {
+        match self.groups.get_key_value(group_id) {
+            Some((group_id, Group::Consumer(group))) => Ok((group_id, group)),
+            Some((_, Group::Share(_))) | None => Err(Self::no_consumer_group()),
+        }
+    }
+
+    const fn no_consumer_group() -> Refusal {
+        Refusal::with(ErrorCode::GroupIdNotFound, "there is no consumer group of this id")
+    }
+
+    /// Gives the members that are giving partitions up their time anew.
+    pub(super) fn load_rebalances(&mut self, now: Timestamp) {
+        for (group_id, group) in &self.groups {
+            let Group::Consumer(group) = group else { continue };
+            for (member_id, member) in group.members().iter().filter(|(_, member)| member.is_revoking()) {
+                self.rebalances.extend(group_id, member_id, member.rebalance_deadline(now));
+            }
+        }
+    }
+
     /// Applies one record of a consumer group.
     pub(super) fn replay_consumer(&mut self, record: &ConsumerGroupRecord) {
         let group_id = record.group_id();
@@ -25,9 +179,7 @@ impl GroupCoordinatorShard {
         group.replay(record);
         if let ConsumerGroupRecord::MemberMetadata { group_id, member_id, value: None } = record {
             self.sessions.remove(group_id, member_id);
-        }
-        if let Some(soft) = self.soft.get_mut(group_id) {
-            soft.is_settled = false;
+            self.rebalances.remove(group_id, member_id);
         }
     }
 }

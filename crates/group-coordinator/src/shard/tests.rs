@@ -19,6 +19,7 @@ const LIMITS: GroupCoordinatorConfig = GroupCoordinatorConfig { groups_max: 3, s
 #[derive(Default)]
 struct Cluster {
     version: u64,
+    created: u64,
     next_id: u8,
     topics: BTreeMap<String, TopicFacts>,
 }
@@ -29,6 +30,9 @@ impl Cluster {
         self.version += 1;
         self.next_id += 1;
         let new = TopicFacts { id: TopicId::from_bytes([self.next_id; 16]), partition_count: 0 };
+        if !self.topics.contains_key(name) {
+            self.created = self.version;
+        }
         let facts = self.topics.entry(name.to_owned()).or_insert(new);
         facts.partition_count = partition_count;
         facts.id
@@ -43,6 +47,14 @@ impl Cluster {
 impl Topics for Cluster {
     fn version(&self) -> u64 {
         self.version
+    }
+
+    fn created_version(&self) -> u64 {
+        self.created
+    }
+
+    fn names(&self) -> impl Iterator<Item = &str> {
+        self.topics.keys().map(String::as_str)
     }
 
     fn topic(&self, name: &str) -> Option<TopicFacts> {

@@ -11,6 +11,8 @@ use super::alter_replica_log_dirs_request::AlterReplicaLogDirsRequest;
 use super::alter_share_group_offsets_request::AlterShareGroupOffsetsRequest;
 use super::alter_user_scram_credentials_request::AlterUserScramCredentialsRequest;
 use super::api_versions_request::ApiVersionsRequest;
+use super::consumer_group_describe_request::ConsumerGroupDescribeRequest;
+use super::consumer_group_heartbeat_request::ConsumerGroupHeartbeatRequest;
 use super::create_acls_request::CreateAclsRequest;
 use super::create_partitions_request::CreatePartitionsRequest;
 use super::create_topics_request::CreateTopicsRequest;
@@ -147,6 +149,10 @@ pub enum RequestMessage {
     DescribeTransactions(DescribeTransactionsRequest),
     /// The request of ListTransactions.
     ListTransactions(ListTransactionsRequest),
+    /// The request of ConsumerGroupHeartbeat.
+    ConsumerGroupHeartbeat(ConsumerGroupHeartbeatRequest),
+    /// The request of ConsumerGroupDescribe.
+    ConsumerGroupDescribe(ConsumerGroupDescribeRequest),
     /// The request of DescribeTopicPartitions.
     DescribeTopicPartitions(DescribeTopicPartitionsRequest),
     /// The request of ShareGroupHeartbeat.
@@ -226,6 +232,8 @@ impl RequestMessage {
             Self::UnregisterBroker(_) => ApiKey::UnregisterBroker,
             Self::DescribeTransactions(_) => ApiKey::DescribeTransactions,
             Self::ListTransactions(_) => ApiKey::ListTransactions,
+            Self::ConsumerGroupHeartbeat(_) => ApiKey::ConsumerGroupHeartbeat,
+            Self::ConsumerGroupDescribe(_) => ApiKey::ConsumerGroupDescribe,
             Self::DescribeTopicPartitions(_) => ApiKey::DescribeTopicPartitions,
             Self::ShareGroupHeartbeat(_) => ApiKey::ShareGroupHeartbeat,
             Self::ShareGroupDescribe(_) => ApiKey::ShareGroupDescribe,
@@ -289,6 +297,8 @@ impl RequestMessage {
             Self::UnregisterBroker(message) => message.encode(version, out),
             Self::DescribeTransactions(message) => message.encode(version, out),
             Self::ListTransactions(message) => message.encode(version, out),
+            Self::ConsumerGroupHeartbeat(message) => message.encode(version, out),
+            Self::ConsumerGroupDescribe(message) => message.encode(version, out),
             Self::DescribeTopicPartitions(message) => message.encode(version, out),
             Self::ShareGroupHeartbeat(message) => message.encode(version, out),
             Self::ShareGroupDescribe(message) => message.encode(version, out),
@@ -398,6 +408,12 @@ impl RequestMessage {
             }
             ApiKey::ListTransactions => {
                 Self::ListTransactions(ListTransactionsRequest::decode(version, reader)?)
+            }
+            ApiKey::ConsumerGroupHeartbeat => {
+                Self::ConsumerGroupHeartbeat(ConsumerGroupHeartbeatRequest::decode(version, reader)?)
+            }
+            ApiKey::ConsumerGroupDescribe => {
+                Self::ConsumerGroupDescribe(ConsumerGroupDescribeRequest::decode(version, reader)?)
             }
             ApiKey::DescribeTopicPartitions => {
                 Self::DescribeTopicPartitions(DescribeTopicPartitionsRequest::decode(version, reader)?)
@@ -691,6 +707,18 @@ impl From<DescribeTransactionsRequest> for RequestMessage {
 impl From<ListTransactionsRequest> for RequestMessage {
     fn from(message: ListTransactionsRequest) -> Self {
         Self::ListTransactions(message)
+    }
+}
+
+impl From<ConsumerGroupHeartbeatRequest> for RequestMessage {
+    fn from(message: ConsumerGroupHeartbeatRequest) -> Self {
+        Self::ConsumerGroupHeartbeat(message)
+    }
+}
+
+impl From<ConsumerGroupDescribeRequest> for RequestMessage {
+    fn from(message: ConsumerGroupDescribeRequest) -> Self {
+        Self::ConsumerGroupDescribe(message)
     }
 }
 

@@ -11,6 +11,8 @@ use super::alter_replica_log_dirs_response::AlterReplicaLogDirsResponse;
 use super::alter_share_group_offsets_response::AlterShareGroupOffsetsResponse;
 use super::alter_user_scram_credentials_response::AlterUserScramCredentialsResponse;
 use super::api_versions_response::ApiVersionsResponse;
+use super::consumer_group_describe_response::ConsumerGroupDescribeResponse;
+use super::consumer_group_heartbeat_response::ConsumerGroupHeartbeatResponse;
 use super::create_acls_response::CreateAclsResponse;
 use super::create_partitions_response::CreatePartitionsResponse;
 use super::create_topics_response::CreateTopicsResponse;
@@ -147,6 +149,10 @@ pub enum ResponseMessage {
     DescribeTransactions(DescribeTransactionsResponse),
     /// The answer of ListTransactions.
     ListTransactions(ListTransactionsResponse),
+    /// The answer of ConsumerGroupHeartbeat.
+    ConsumerGroupHeartbeat(ConsumerGroupHeartbeatResponse),
+    /// The answer of ConsumerGroupDescribe.
+    ConsumerGroupDescribe(ConsumerGroupDescribeResponse),
     /// The answer of DescribeTopicPartitions.
     DescribeTopicPartitions(DescribeTopicPartitionsResponse),
     /// The answer of ShareGroupHeartbeat.
@@ -226,6 +232,8 @@ impl ResponseMessage {
             Self::UnregisterBroker(_) => ApiKey::UnregisterBroker,
             Self::DescribeTransactions(_) => ApiKey::DescribeTransactions,
             Self::ListTransactions(_) => ApiKey::ListTransactions,
+            Self::ConsumerGroupHeartbeat(_) => ApiKey::ConsumerGroupHeartbeat,
+            Self::ConsumerGroupDescribe(_) => ApiKey::ConsumerGroupDescribe,
             Self::DescribeTopicPartitions(_) => ApiKey::DescribeTopicPartitions,
             Self::ShareGroupHeartbeat(_) => ApiKey::ShareGroupHeartbeat,
             Self::ShareGroupDescribe(_) => ApiKey::ShareGroupDescribe,
@@ -289,6 +297,8 @@ impl ResponseMessage {
             Self::UnregisterBroker(message) => message.encode(version, out),
             Self::DescribeTransactions(message) => message.encode(version, out),
             Self::ListTransactions(message) => message.encode(version, out),
+            Self::ConsumerGroupHeartbeat(message) => message.encode(version, out),
+            Self::ConsumerGroupDescribe(message) => message.encode(version, out),
             Self::DescribeTopicPartitions(message) => message.encode(version, out),
             Self::ShareGroupHeartbeat(message) => message.encode(version, out),
             Self::ShareGroupDescribe(message) => message.encode(version, out),
@@ -398,6 +408,12 @@ impl ResponseMessage {
             }
             ApiKey::ListTransactions => {
                 Self::ListTransactions(ListTransactionsResponse::decode(version, reader)?)
+            }
+            ApiKey::ConsumerGroupHeartbeat => {
+                Self::ConsumerGroupHeartbeat(ConsumerGroupHeartbeatResponse::decode(version, reader)?)
+            }
+            ApiKey::ConsumerGroupDescribe => {
+                Self::ConsumerGroupDescribe(ConsumerGroupDescribeResponse::decode(version, reader)?)
             }
             ApiKey::DescribeTopicPartitions => {
                 Self::DescribeTopicPartitions(DescribeTopicPartitionsResponse::decode(version, reader)?)
@@ -691,6 +707,18 @@ impl From<DescribeTransactionsResponse> for ResponseMessage {
 impl From<ListTransactionsResponse> for ResponseMessage {
     fn from(message: ListTransactionsResponse) -> Self {
         Self::ListTransactions(message)
+    }
+}
+
+impl From<ConsumerGroupHeartbeatResponse> for ResponseMessage {
+    fn from(message: ConsumerGroupHeartbeatResponse) -> Self {
+        Self::ConsumerGroupHeartbeat(message)
+    }
+}
+
+impl From<ConsumerGroupDescribeResponse> for ResponseMessage {
+    fn from(message: ConsumerGroupDescribeResponse) -> Self {
+        Self::ConsumerGroupDescribe(message)
     }
 }
 

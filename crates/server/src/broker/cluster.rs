@@ -57,6 +57,8 @@ pub(super) struct Cluster {
     deleted: VecDeque<TopicId>,
     /// Counts changes of the set of topics and of their partitions.
     version: u64,
+    /// The version that the last creation of a topic led to.
+    created_version: u64,
 }
 
 /// A topic.
@@ -115,6 +117,7 @@ impl Cluster {
             placed: 0,
             deleted: VecDeque::new(),
             version: 0,
+            created_version: 0,
         }
     }
 
@@ -182,6 +185,7 @@ impl Cluster {
             })
             .collect();
         self.version += 1;
+        self.created_version = self.version;
         self.names.insert(name.clone(), id);
         self.topics.insert(id, Topic { id, name, partitions });
     }
@@ -258,6 +262,14 @@ impl Cluster {
 impl Topics for Cluster {
     fn version(&self) -> u64 {
         self.version
+    }
+
+    fn created_version(&self) -> u64 {
+        self.created_version
+    }
+
+    fn names(&self) -> impl Iterator<Item = &str> {
+        self.names.keys().map(|name| &**name)
     }
 
     fn topic(&self, name: &str) -> Option<TopicFacts> {

@@ -28,6 +28,12 @@ impl Broker {
                 self.handle_alter_user_scram_credentials(&origin, &body)
             }
             RequestMessage::ApiVersions(body) => self.handle_api_versions(&origin, &body),
+            RequestMessage::ConsumerGroupDescribe(body) => {
+                self.handle_consumer_group_describe(&origin, &body);
+            }
+            RequestMessage::ConsumerGroupHeartbeat(body) => {
+                self.handle_consumer_group_heartbeat(now, &origin, &body);
+            }
             RequestMessage::CreateAcls(body) => self.handle_create_acls(&origin, &body),
             RequestMessage::CreatePartitions(body) => self.handle_create_partitions(now, &origin, &body),
             RequestMessage::CreateTopics(body) => self.handle_create_topics(now, &origin, &body),

@@ -139,6 +139,7 @@ settings! {
         group_consumer_max_size: i32 = "group.consumer.max.size",
         group_consumer_assignors: Vec<String> = "group.consumer.assignors",
         group_consumer_migration_policy: Arc<str> = "group.consumer.migration.policy",
+        group_coordinator_rebalance_protocols: Vec<String> = "group.coordinator.rebalance.protocols",
         group_consumer_regex_refresh_interval_ms: i32 = "group.consumer.regex.refresh.interval.ms",
         dlq_auto_create_topics_enable: bool = "errors.deadletterqueue.auto.create.topics.enable",
         dlq_topic_name_prefix: Arc<str> = "errors.deadletterqueue.topic.name.prefix",

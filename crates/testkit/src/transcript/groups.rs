@@ -74,7 +74,7 @@ fn assigned(
 }
 
 /// Returns the partitions, or only how many they are: which members get which depends on Kafka's hashes.
-fn shown_partitions(partitions: &[(String, i32)], counted: bool) -> String {
+pub(super) fn shown_partitions(partitions: &[(String, i32)], counted: bool) -> String {
     if partitions.is_empty() {
         return "none".into();
     }

@@ -32,7 +32,7 @@ const LIST_OFFSETS_VERSION: i16 = 6;
 const EARLIEST: i64 = -2;
 
 /// Reads a whole topic, partition by partition, uncommitted.
-fn read_topic(session: &mut Session<'_>, topic: &str) -> Result<Vec<Batch>, CommandError> {
+pub(super) fn read_topic(session: &mut Session<'_>, topic: &str) -> Result<Vec<Batch>, CommandError> {
     let request = MetadataRequest {
         topics: Some(vec![MetadataRequestTopic {
             name: Some(topic.to_owned().into()),
@@ -107,7 +107,7 @@ fn read_from(
 }
 
 /// Keeps the lines that an earlier look at `what` has not shown.
-fn unseen(session: &mut Session<'_>, what: String, lines: Vec<String>) -> String {
+pub(super) fn unseen(session: &mut Session<'_>, what: String, lines: Vec<String>) -> String {
     let seen = session.seen.insert(what, lines.len()).unwrap_or(0);
     let fresh = lines.get(seen..).unwrap_or_default().concat();
     if fresh.is_empty() { "nothing new\n".into() } else { fresh }

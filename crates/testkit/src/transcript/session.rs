@@ -10,7 +10,7 @@ use super::arguments::{Arguments, CommandError, topic_partition};
 use super::fetch_session::FetchSession;
 use super::names::Names;
 use super::target::{Kind, Received, Target};
-use super::{admin, cluster, fetch_session, groups, internal, log, share, topics, txn};
+use super::{admin, cluster, consumer, fetch_session, groups, internal, log, share, topics, txn};
 use crate::client::{Request, decode_response, encode_request};
 
 /// What a command prints when the broker closes the connection instead of answering.
@@ -93,12 +93,15 @@ const COMMANDS: &[(&str, Command)] = &[
     ("alter-share-offsets", groups::alter_share_offsets),
     ("await", share::await_answer),
     ("close", close),
+    ("consumer-heartbeat", consumer::consumer_heartbeat),
+    ("consumer-log", consumer::consumer_log),
     ("create-partitions", topics::create_partitions),
     ("create-topic", topics::create_topic),
     ("delete-groups", groups::delete_groups),
     ("delete-records", log::delete_records),
     ("delete-topic", topics::delete_topic),
     ("describe-configs", topics::describe_configs),
+    ("describe-consumer-group", consumer::describe_consumer_group),
     ("describe-credentials", cluster::describe_credentials),
     ("describe-quorum", admin::describe_quorum),
     ("describe-quotas", cluster::describe_quotas),
