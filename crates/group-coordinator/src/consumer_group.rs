@@ -87,7 +87,7 @@ impl Default for ConsumerMember {
                 client_id: "".into(),
                 client_host: "".into(),
                 subscribed_topic_names: BTreeSet::new(),
-                subscribed_topic_regex: None,
+                subscribed_topic_regex: Some("".into()),
                 rebalance_timeout_ms: None,
                 server_assignor: None,
                 classic: None,

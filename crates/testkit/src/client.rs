@@ -43,6 +43,8 @@ requests! {
     alter_share_group_offsets_request AlterShareGroupOffsetsRequest -> alter_share_group_offsets_response AlterShareGroupOffsetsResponse,
     alter_user_scram_credentials_request AlterUserScramCredentialsRequest -> alter_user_scram_credentials_response AlterUserScramCredentialsResponse,
     api_versions_request ApiVersionsRequest -> api_versions_response ApiVersionsResponse,
+    consumer_group_describe_request ConsumerGroupDescribeRequest -> consumer_group_describe_response ConsumerGroupDescribeResponse,
+    consumer_group_heartbeat_request ConsumerGroupHeartbeatRequest -> consumer_group_heartbeat_response ConsumerGroupHeartbeatResponse,
     create_acls_request CreateAclsRequest -> create_acls_response CreateAclsResponse,
     create_partitions_request CreatePartitionsRequest -> create_partitions_response CreatePartitionsResponse,
     create_topics_request CreateTopicsRequest -> create_topics_response CreateTopicsResponse,

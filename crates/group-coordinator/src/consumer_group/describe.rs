@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use sharemark_protocol::MemberEpoch;
 
-use super::{ConsumerGroup, ConsumerGroupState};
+use super::{ConsumerGroup, ConsumerGroupState, ConsumerMember};
 use crate::record::ConsumerMemberMetadata;
 use crate::{ConsumerGroupConfig, GroupEpoch, TopicPartitions};
 
@@ -32,7 +32,7 @@ pub struct DescribedConsumer {
     pub epoch: MemberEpoch,
     /// Instance, rack, client and subscription.
     pub metadata: ConsumerMemberMetadata,
-    /// What it has.
+    /// What it has, with what it is giving up.
     pub assigned: TopicPartitions,
     /// What it should have.
     pub target: TopicPartitions,
@@ -44,12 +44,7 @@ impl ConsumerGroup {
             member_id: member_id.clone(),
             epoch: member.assignment.member_epoch,
             metadata: member.metadata.clone(),
-            assigned: member
-                .assignment
-                .assigned
-                .iter()
-                .map(|(topic_id, epochs)| (*topic_id, epochs.keys().copied().collect()))
-                .collect(),
+            assigned: held(member),
             target: self.targets.get(member_id).cloned().unwrap_or_default(),
         });
         DescribedConsumerGroup {
@@ -60,4 +55,13 @@ impl ConsumerGroup {
             members: members.collect(),
         }
     }
+}
+
+/// Returns all partitions that nobody else may have.
+fn held(member: &ConsumerMember) -> TopicPartitions {
+    let mut held = TopicPartitions::new();
+    for (topic_id, partition) in member.owned() {
+        held.entry(topic_id).or_default().insert(partition);
+    }
+    held
 }

@@ -51,7 +51,8 @@ pub(super) fn consumer_heartbeat(
     if with_epoch {
         let _ = write!(output, " epoch={}", answer.member_epoch);
     }
-    let shown = told.map_or_else(|| "unchanged".to_owned(), |told| shown_partitions(&told, counted));
+    let shown =
+        told.as_deref().map_or_else(|| "unchanged".to_owned(), |told| shown_partitions(told, counted));
     let _ = write!(output, " assignment={shown}");
     if interval {
         let _ = write!(output, " interval_ms={}", answer.heartbeat_interval_ms);
