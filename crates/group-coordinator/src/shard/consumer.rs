@@ -1,6 +1,7 @@
 //! Doors of consumer groups.
 
 use super::*;
+use crate::classic_group::ClassicGroupState;
 use crate::consumer_group::{ConsumerContext, RebalanceDeadline};
 use crate::{
     ConsumerGroupConfig, ConsumerHeartbeat, ConsumerHeartbeatAnswer, ConsumerHeartbeatDecision,
@@ -41,9 +42,18 @@ impl GroupCoordinatorShard {
             return self.decide_consumer_leave(request, topics);
         }
         let new_group;
+        // A classic group without members makes room for a consumer group; its offsets stay.
+        let mut replaced = Vec::new();
         let (group_id, group) = match self.groups.get_key_value(request.group_id) {
             Some((group_id, Group::Consumer(group))) => (group_id.clone(), &**group),
-            Some((_, Group::Share(_))) => return Err(Self::no_consumer_group()),
+            Some((group_id, Group::Classic(group)))
+                if request.is_join() && group.state() == ClassicGroupState::Empty =>
+            {
+                replaced.push(GroupRecord::ClassicGroup { group_id: group_id.clone(), value: None });
+                new_group = ConsumerGroup::default();
+                (group_id.clone(), &new_group)
+            }
+            Some((_, Group::Classic(_) | Group::Share(_))) => return Err(Self::no_consumer_group()),
             None if !request.is_join() => return Err(Self::no_consumer_group()),
             None => {
                 self.check_room()?;
@@ -53,7 +63,9 @@ impl GroupCoordinatorShard {
         };
         let topics_version = self.soft.get(&group_id).and_then(|soft| soft.topics_version);
         let context = ConsumerContext { now, topics, config, topics_version };
-        group.decide_heartbeat(&group_id, request, &context)
+        let mut decision = group.decide_heartbeat(&group_id, request, &context)?;
+        decision.records.splice(0..0, replaced);
+        Ok(decision)
     }
 
     fn decide_consumer_leave(
@@ -139,7 +151,7 @@ impl GroupCoordinatorShard {
     pub(super) fn consumer_group(&self, group_id: &str) -> Result<(&Arc<str>, &ConsumerGroup), Refusal> {
         match self.groups.get_key_value(group_id) {
             Some((group_id, Group::Consumer(group))) => Ok((group_id, group)),
-            Some((_, Group::Share(_))) | None => Err(Self::no_consumer_group()),
+            Some((_, Group::Classic(_) | Group::Share(_))) | None => Err(Self::no_consumer_group()),
         }
     }
 
