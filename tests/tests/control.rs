@@ -6,6 +6,8 @@
 mod clock;
 #[path = "control/endpoint.rs"]
 mod endpoint;
+#[path = "control/inspect.rs"]
+mod inspect;
 #[path = "control/metrics.rs"]
 mod metrics;
 #[path = "control/support.rs"]

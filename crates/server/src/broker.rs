@@ -47,6 +47,7 @@ mod groups;
 mod incremental_alter_configs;
 mod init_producer_id;
 mod input;
+mod inspect;
 mod invariants;
 mod leaders;
 mod list_groups;
@@ -98,6 +99,7 @@ pub use input::{
     ConnectionId, Deadlines, FlushNumber, Input, ListenerId, Now, Origin, Output, Principal, RefusedBatch,
     Request,
 };
+pub use inspect::{LeaderView, Missing, RecordsView, SharePartitionView, TransactionInspection};
 pub use metrics::{
     Acknowledged, Distribution, GroupFigures, NodeFigures, NodeMetrics, RequestedTopics,
     SharePartitionFigures, SharePartitionMetrics,

@@ -9,4 +9,4 @@ pub mod config;
 pub mod shell;
 
 #[cfg(feature = "shell")]
-pub use shell::{ClockView, ControlError, NodeAddresses, Server, ServerBuilder, ServerError};
+pub use shell::{ClockView, ControlError, NodeAddresses, RequestView, Server, ServerBuilder, ServerError};

@@ -14,8 +14,10 @@ mod frames;
 mod machine;
 mod meters;
 mod owner;
+mod requests;
 mod server;
 
 pub use cli::run_cli;
 pub use control::{ClockView, ControlError};
+pub use requests::RequestView;
 pub use server::{NodeAddresses, Server, ServerBuilder, ServerError};

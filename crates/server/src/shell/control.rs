@@ -3,6 +3,8 @@
 
 mod clock;
 mod http;
+mod inspect;
+mod json;
 mod metrics;
 
 use std::fmt;
@@ -82,4 +84,5 @@ impl Control {
 }
 
 pub(super) use clock::{advance, hold, release, view};
+pub(super) use inspect::{leaders, requests, share_partition, transaction, transactions};
 pub(super) use metrics::render;

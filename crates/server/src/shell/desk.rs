@@ -8,6 +8,7 @@ use tokio::sync::oneshot;
 
 use super::clock::Clock;
 use super::owner::Message;
+use super::requests::RequestLog;
 use crate::broker::{Broker, Now};
 
 /// What the owner lets a call use.
@@ -24,6 +25,9 @@ pub(super) trait Desk {
     ///
     /// If the storage fails; the owner ends then.
     fn tick(&mut self, now: Now) -> Result<(), StorageError>;
+
+    /// Returns the last requests.
+    fn requests(&self) -> &RequestLog;
 }
 
 /// Something to be done on the owner's thread.

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use super::control::{self, ClockView, ControlError, render};
+use super::requests::RequestView;
 use super::server::Server;
+use crate::broker::{LeaderView, SharePartitionView, TransactionInspection};
 
 impl Server {
     /// Returns all metrics in the text form that Prometheus reads.
@@ -55,5 +57,61 @@ impl Server {
     /// If the server has ended.
     pub fn release_clock(&self) -> Result<ClockView, ControlError> {
         self.control().call(control::release)
+    }
+
+    /// Shows every record that the share partition of a group keeps track of: its state, its owner, how often it was
+    /// delivered, what is left of its lock, the transaction that it waits for.
+    ///
+    /// # Errors
+    ///
+    /// - `NotFound` if there is no such partition, or nobody of the group has fetched from it.
+    /// - `Ended` if the server has ended.
+    pub fn share_partition(
+        &self,
+        group_id: &str,
+        topic: &str,
+        partition: i32,
+    ) -> Result<SharePartitionView, ControlError> {
+        let (group_id, topic) = (group_id.to_owned(), topic.to_owned());
+        self.control().call(move |desk| control::share_partition(desk, &group_id, &topic, partition))
+    }
+
+    /// Shows every transactional id that a coordinator knows, in order.
+    ///
+    /// # Errors
+    ///
+    /// If the server has ended.
+    pub fn transactions(&self) -> Result<Vec<TransactionInspection>, ControlError> {
+        self.control().call(control::transactions)
+    }
+
+    /// Shows one transactional id.
+    ///
+    /// # Errors
+    ///
+    /// - `NotFound` if no coordinator knows it.
+    /// - `Ended` if the server has ended.
+    pub fn transaction(&self, transactional_id: &str) -> Result<TransactionInspection, ControlError> {
+        let id = transactional_id.to_owned();
+        self.control().call(move |desk| control::transaction(desk, &id))
+    }
+
+    /// Shows who leads each partition, internal topics included.
+    ///
+    /// # Errors
+    ///
+    /// If the server has ended.
+    pub fn leaders(&self) -> Result<Vec<LeaderView>, ControlError> {
+        self.control().call(control::leaders)
+    }
+
+    /// Shows the last requests with their answers, the newest last. They are kept where there is a control endpoint,
+    /// a thousand of them.
+    ///
+    /// # Errors
+    ///
+    /// If the server has ended.
+    pub fn requests(&self, last: usize) -> Result<Vec<RequestView>, ControlError> {
+        self.control().call(move |desk| control::requests(desk, last))
     }
 }

@@ -13,6 +13,7 @@ use tracing::debug;
 
 use super::clock::Clock;
 use super::desk::{Desk, DeskCall};
+use super::requests::RequestLog;
 use crate::broker::{Broker, ConnectionId, Input, Now, Output};
 
 /// The most inputs that are handled before their answers go out.
@@ -76,6 +77,7 @@ pub(super) fn run<S: Storage>(
     clock: Clock,
     inbox: &Receiver<Message>,
     storage: S,
+    requests: RequestLog,
 ) -> Result<(), OwnerError> {
     let mut owner = Owner {
         broker,
@@ -84,6 +86,7 @@ pub(super) fn run<S: Storage>(
         connections: HashMap::new(),
         last_inputs: VecDeque::new(),
         failed: None,
+        requests,
     };
     match catch_unwind(AssertUnwindSafe(|| owner.run(inbox))) {
         Ok(outcome) => outcome.map_err(OwnerError::Storage),
@@ -108,6 +111,7 @@ struct Owner<S> {
     last_inputs: VecDeque<LastInput>,
     /// Why the storage failed within a call.
     failed: Option<StorageError>,
+    requests: RequestLog,
 }
 
 impl<S: Storage> Owner<S> {
@@ -143,8 +147,10 @@ impl<S: Storage> Owner<S> {
                 self.connections.insert(connection, replies);
             }
             Message::Input(input) => {
-                if let Input::Disconnected(connection) = input {
-                    self.connections.remove(&connection);
+                match &input {
+                    Input::Disconnected(connection) => drop(self.connections.remove(connection)),
+                    Input::Request(request) => self.requests.note(request),
+                    Input::PeerClosed(_) | Input::Flushed(_) | Input::Tick => {}
                 }
                 let now = self.clock.now();
                 self.handle(now, input);
@@ -175,7 +181,10 @@ impl<S: Storage> Owner<S> {
     fn send_outputs(&mut self) {
         while let Some(output) = self.broker.poll_output() {
             let (connection, reply) = match output {
-                Output::Answer { connection, message, .. } => (connection, Reply::Answer(message)),
+                Output::Answer { connection, message, .. } => {
+                    self.requests.note_answer(connection, &message);
+                    (connection, Reply::Answer(message))
+                }
                 Output::NoAnswer { connection } => (connection, Reply::NoAnswer),
                 Output::Close { connection } => (connection, Reply::Close),
             };
@@ -218,6 +227,10 @@ impl<S: Storage> Desk for Owner<S> {
             Err(error) => self.failed = Some(error.clone()),
         }
         flushed
+    }
+
+    fn requests(&self) -> &RequestLog {
+        &self.requests
     }
 }
 

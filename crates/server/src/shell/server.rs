@@ -22,6 +22,7 @@ use super::control::{self, Control};
 use super::machine;
 use super::meters::RequestMeters;
 use super::owner::{self, Message, OwnerError};
+use super::requests::RequestLog;
 use crate::broker::Broker;
 use crate::config::{BrokerConfig, BuildError, ConfigBuilder, Endpoint};
 use accept::{Accept, Bound};
@@ -91,6 +92,22 @@ pub struct NodeAddresses {
 }
 
 /// Collects the configuration of a server to be embedded; ports are free ones unless said otherwise.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// let server = sharemark::Server::builder().config(|config| config.brokers(3).topic("orders:6")).start()?;
+/// // Real clients connect to `server.bootstrap()`; the program has the clock and the inner state in its hands.
+/// assert_eq!(server.bootstrap().split(',').count(), 3);
+/// let held = server.hold_clock()?;
+/// assert_eq!(server.advance_clock(Duration::from_secs(30))?.now_ms, held.now_ms + 30_000);
+/// server.release_clock()?;
+/// let leaders = server.leaders()?;
+/// assert_eq!(leaders.iter().filter(|partition| &*partition.topic == "orders").count(), 6);
+/// assert!(server.transactions()?.is_empty());
+/// server.stop()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct ServerBuilder {
     config: ConfigBuilder,
@@ -189,13 +206,14 @@ impl Server {
         };
         let accept = Accept::new(&config, &control, stopping_seen, alive);
         accept.spawn_all(&runtime, &config, listeners)?;
+        let requests = RequestLog::new(control_address.is_some());
         let (has_ended, ended) = watch::channel(false);
         let owner = thread::Builder::new()
             .name("sharemark-owner".to_owned())
             .spawn(move || {
                 let mut clock = Clock::new();
                 let broker = Broker::new(config, clock.now());
-                let outcome = owner::run(broker, clock, &from_tasks, Memory::default());
+                let outcome = owner::run(broker, clock, &from_tasks, Memory::default(), requests);
                 has_ended.send_replace(true);
                 outcome
             })

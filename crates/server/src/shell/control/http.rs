@@ -2,19 +2,25 @@
 
 use axum::Router;
 use axum::body::Bytes;
-use axum::extract::State;
+use axum::extract::rejection::{PathRejection, QueryRejection};
+use axum::extract::{Path, Query, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value, json as object_of};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tracing::warn;
 
-use super::{ClockView, Control, ControlError, advance, hold, release, render, view};
+use super::{ClockView, Control, ControlError, advance, hold, json, release, render, view};
+use super::{leaders, requests, share_partition, transaction, transactions};
+use crate::shell::desk::Desk;
 
 /// What a scraper is told the metrics are written in.
 const METRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// How many requests are shown when nobody says.
+const REQUESTS_SHOWN: usize = 20;
 
 /// Serves the control endpoint until the server stops.
 pub(in crate::shell) async fn serve(
@@ -39,9 +45,14 @@ fn routes(control: Control) -> Router {
         .route("/clock/hold", post(hold_clock))
         .route("/clock/advance", post(advance_clock))
         .route("/clock/release", post(release_clock))
+        .route("/share-groups/{group}/{topic}/{partition}", get(show_share_partition))
+        .route("/transactions", get(show_transactions))
+        .route("/transactions/{id}", get(show_transaction))
+        .route("/leaders", get(show_leaders))
+        .route("/requests", get(show_requests))
         .fallback(async || ControlError::NotFound("there is no such path".to_owned()))
         .method_not_allowed_fallback(async || {
-            told(StatusCode::METHOD_NOT_ALLOWED, &json!({"error": "the path has no such method"}))
+            told(StatusCode::METHOD_NOT_ALLOWED, &object_of!({"error": "the path has no such method"}))
         })
         .with_state(control)
 }
@@ -58,7 +69,7 @@ impl IntoResponse for ControlError {
             Self::Conflict(_) => StatusCode::CONFLICT,
             Self::Ended => StatusCode::SERVICE_UNAVAILABLE,
         };
-        told(status, &json!({"error": self.to_string()}))
+        told(status, &object_of!({"error": self.to_string()}))
     }
 }
 
@@ -71,7 +82,7 @@ fn found(body: &Value) -> Answer {
 
 async fn healthz(State(control): State<Control>) -> Answer {
     control.call_from_task(|_| Ok(())).await?;
-    found(&json!({"status": "ready"}))
+    found(&object_of!({"status": "ready"}))
 }
 
 async fn metrics(State(control): State<Control>) -> Answer {
@@ -100,7 +111,54 @@ async fn advance_clock(State(control): State<Control>, body: Bytes) -> Answer {
 }
 
 fn clock_answer(clock: ClockView) -> Answer {
-    found(&json!({"held": clock.is_held, "nowMs": clock.now_ms}))
+    found(&object_of!({"held": clock.is_held, "nowMs": clock.now_ms}))
+}
+
+async fn show_share_partition(
+    State(control): State<Control>,
+    path: Result<Path<(String, String, String)>, PathRejection>,
+) -> Answer {
+    let Path((group, topic, partition)) = path.map_err(|error| ControlError::Invalid(error.body_text()))?;
+    let partition = partition
+        .parse()
+        .map_err(|_| ControlError::Invalid(format!("{partition:?} is no number of a partition")))?;
+    let verb = move |desk: &mut dyn Desk| share_partition(desk, &group, &topic, partition);
+    found(&json::share_partition(&control.call_from_task(verb).await?))
+}
+
+async fn show_transactions(State(control): State<Control>) -> Answer {
+    let all = control.call_from_task(transactions).await?;
+    found(&Value::Array(all.iter().map(json::transaction).collect()))
+}
+
+async fn show_transaction(
+    State(control): State<Control>,
+    path: Result<Path<String>, PathRejection>,
+) -> Answer {
+    let Path(id) = path.map_err(|error| ControlError::Invalid(error.body_text()))?;
+    let shown = control.call_from_task(move |desk: &mut dyn Desk| transaction(desk, &id)).await?;
+    found(&json::transaction(&shown))
+}
+
+async fn show_leaders(State(control): State<Control>) -> Answer {
+    let all = control.call_from_task(leaders).await?;
+    found(&Value::Array(all.iter().map(json::leader).collect()))
+}
+
+async fn show_requests(
+    State(control): State<Control>,
+    query: Result<Query<Vec<(String, String)>>, QueryRejection>,
+) -> Answer {
+    let Query(query) = query.map_err(|error| ControlError::Invalid(error.body_text()))?;
+    let mut last = REQUESTS_SHOWN;
+    for (name, value) in query {
+        if name != "last" {
+            return Err(ControlError::Invalid(format!("no parameter is called {name}")));
+        }
+        last = value.parse().map_err(|_| ControlError::Invalid(format!("{value:?} is no number")))?;
+    }
+    let all = control.call_from_task(move |desk: &mut dyn Desk| requests(desk, last)).await?;
+    found(&Value::Array(all.iter().map(json::request).collect()))
 }
 
 /// Reads a body that is an object with no other fields than `known`.

@@ -90,7 +90,7 @@ fn run_failing(panics: bool) -> (Result<(), OwnerError>, Option<Reply>) {
     let (replies, mut from_owner) = mpsc::channel(1);
     inbox.send(Message::Connected(ConnectionId(3), replies)).unwrap();
     inbox.send(produce_request(ConnectionId(3))).unwrap();
-    let outcome = run(broker, clock, &from_tasks, Failing { panics });
+    let outcome = run(broker, clock, &from_tasks, Failing { panics }, RequestLog::new(true));
     (outcome, from_owner.blocking_recv())
 }
 
@@ -121,7 +121,10 @@ fn answers_what_came_before_the_stop() {
     inbox.send(Message::Connected(connection, replies)).unwrap();
     inbox.send(metadata_request(connection)).unwrap();
     inbox.send(Message::Stop).unwrap();
-    assert_eq!(run(broker, clock, &from_tasks, sharemark_log::Memory::default()), Ok(()));
+    assert_eq!(
+        run(broker, clock, &from_tasks, sharemark_log::Memory::default(), RequestLog::new(true)),
+        Ok(())
+    );
     let Some(Reply::Answer(answer)) = from_owner.try_recv().ok() else { panic!("no answer") };
     assert!(matches!(*answer, ResponseMessage::Metadata(_)));
     assert!(from_owner.blocking_recv().is_none());
@@ -132,7 +135,10 @@ fn ends_when_nobody_is_left_to_ask() {
     let (broker, clock) = broker(|config| config);
     let (inbox, from_tasks) = bounded(1);
     drop(inbox);
-    assert_eq!(run(broker, clock, &from_tasks, sharemark_log::Memory::default()), Ok(()));
+    assert_eq!(
+        run(broker, clock, &from_tasks, sharemark_log::Memory::default(), RequestLog::new(true)),
+        Ok(())
+    );
 }
 
 #[test]
@@ -146,6 +152,7 @@ fn an_overdue_deadline_leaves_no_time_to_wait() {
         connections: HashMap::new(),
         last_inputs: VecDeque::new(),
         failed: None,
+        requests: RequestLog::new(false),
     };
     let start = Instant::now();
     while !owner.time_to_deadline().is_zero() {
