@@ -139,6 +139,8 @@ pub struct Broker {
     next_retention: Timestamp,
     /// When `__share_group_state` is next pruned.
     next_prune: Timestamp,
+    /// When idle producers are next forgotten.
+    next_producer_expiry: Timestamp,
 }
 
 impl Broker {
@@ -171,6 +173,7 @@ impl Broker {
             // As in Kafka, nothing is deleted in the first moments.
             next_retention: now.clock.plus_ms(first_retention_ms),
             next_prune: now.clock,
+            next_producer_expiry: now.clock,
         };
         for topic in new_topics {
             broker.create_configured_topic(now, &topic);

@@ -46,9 +46,13 @@ impl Broker {
         }
         let topic = self.cluster.topic_named(topic_name).ok_or(ErrorCode::UnknownTopicOrPartition)?;
         let at = TopicIdPartition { topic_id: topic.id, partition };
-        let leader = self.decide_leader(origin.node, at, -1)?;
+        let partition = self.cluster.partition(at).ok_or(ErrorCode::UnknownTopicOrPartition)?;
+        // A follower answers from its own replica, so that it can be compared with the leader's.
+        if !partition.replicas.contains(&origin.node) {
+            return Err(ErrorCode::NotLeaderOrFollower);
+        }
         let mut described = Vec::new();
-        leader.log.describe_producers(&mut described);
+        partition.log.describe_producers(&mut described);
         Ok(described.iter().map(on_wire).collect())
     }
 }

@@ -63,7 +63,7 @@ impl Broker {
     pub(super) fn maintenance_timeout(&self) -> Timestamp {
         let shards = self.nodes.values().flat_map(|node| node.share_states.values());
         let cold = shards.filter_map(ShareCoordinatorShard::poll_timeout).min();
-        [Some(self.next_retention), Some(self.next_prune), cold]
+        [Some(self.next_retention), Some(self.next_prune), Some(self.next_producer_expiry), cold]
             .into_iter()
             .flatten()
             .min()
@@ -76,15 +76,27 @@ impl Broker {
         let settings = self.cluster.configs.broker();
         let retention_ms = settings.log_retention_check_interval_ms.max(1);
         let prune_ms = i64::from(settings.share_state_topic_prune_interval_ms).max(1);
+        let producer_expiry_ms = settings.producer_id_expiration_check_interval_ms.max(1);
         if self.next_retention <= now.clock {
             self.next_retention = now.clock.plus_ms(retention_ms);
             self.apply_retention(now);
+        }
+        if self.next_producer_expiry <= now.clock {
+            self.next_producer_expiry = now.clock.plus_ms(producer_expiry_ms);
+            self.expire_producers(now);
         }
         if self.next_prune <= now.clock {
             self.next_prune = now.clock.plus_ms(prune_ms);
             for (leader, at) in self.led_states() {
                 self.prune_state_log(at, leader);
             }
+        }
+    }
+
+    /// Forgets idle producers in every log.
+    fn expire_producers(&mut self, now: Now) {
+        for (_, _, partition) in self.cluster.partitions_mut() {
+            partition.log.expire_producers(now.clock);
         }
     }
 
@@ -109,14 +121,11 @@ impl Broker {
         }
     }
 
-    /// Deletes what retention lets go, and forgets idle producers, in every log.
+    /// Deletes what retention lets go in every log.
     fn apply_retention(&mut self, now: Now) {
         let all: Vec<TopicIdPartition> = self.cluster.partitions_mut().map(|(_, at, _)| at).collect();
         for at in all {
-            self.with_log(at, |log, writes| {
-                log.apply_retention(now.clock, writes);
-                log.expire_producers(now.clock);
-            });
+            self.with_log(at, |log, writes| log.apply_retention(now.clock, writes));
         }
     }
 }

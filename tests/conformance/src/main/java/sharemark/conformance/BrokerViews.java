@@ -13,7 +13,6 @@ import java.util.function.BiFunction;
 
 import kafka.server.KafkaBroker;
 import kafka.server.KafkaConfig;
-import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.TopicDescription;
 import org.apache.kafka.common.Node;
 import org.apache.kafka.common.TopicPartition;
@@ -102,16 +101,16 @@ final class BrokerViews {
     }
 
     private List<Node> nodes() {
-        try (Admin admin = cluster.admin()) {
-            return List.copyOf(admin.describeCluster().nodes().get());
+        try {
+            return List.copyOf(cluster.asking().describeCluster().nodes().get());
         } catch (ExecutionException | InterruptedException e) {
             throw new IllegalStateException(e);
         }
     }
 
     private Optional<TopicDescription> topic(String name) {
-        try (Admin admin = cluster.admin()) {
-            return Optional.of(admin.describeTopics(List.of(name)).allTopicNames().get().get(name));
+        try {
+            return Optional.of(cluster.asking().describeTopics(List.of(name)).allTopicNames().get().get(name));
         } catch (ExecutionException e) {
             if (e.getCause() instanceof UnknownTopicOrPartitionException) {
                 return Optional.empty();
