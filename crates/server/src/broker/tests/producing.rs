@@ -42,3 +42,35 @@ fn half_a_producer_is_no_producer() {
     assert_eq!(init(7, 7), 0);
     assert_eq!(init(-1, -1), 0);
 }
+
+fn described(core: &mut Core) -> usize {
+    let topic = m::describe_producers_request::TopicRequest {
+        name: "t".into(),
+        partition_indexes: vec![0],
+        ..Default::default()
+    };
+    let request = m::describe_producers_request::DescribeProducersRequest { topics: vec![topic] };
+    let ResponseMessage::DescribeProducers(answer) = core.call(0, RequestMessage::DescribeProducers(request))
+    else {
+        panic!("an answer is of its request's kind")
+    };
+    answer.topics[0].partitions[0].active_producers.len()
+}
+
+#[test]
+fn idle_producers_are_forgotten_by_an_interval_of_their_own() {
+    let mut core = Core::with(|config| {
+        config
+            .property("producer.id.expiration.ms", "5000")
+            .property("producer.id.expiration.check.interval.ms", "500")
+    });
+    let (idle, busy) = (core.init_producer("idle"), core.init_producer("busy"));
+    core.call(12, produce(vec![(0, BatchBuilder::new().producer(idle, 0))], None));
+    let batch = BatchBuilder::new().producer(busy, 0).transactional();
+    let answer = core.call(12, produce(vec![(0, batch)], Some("busy")));
+    assert_eq!(produce_errors(answer), [0]);
+    core.advance(4_900);
+    assert_eq!(described(&mut core), 2);
+    core.advance(700);
+    assert_eq!(described(&mut core), 1, "who has a transaction open stays");
+}
