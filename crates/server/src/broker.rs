@@ -22,6 +22,7 @@ mod create_acls;
 mod create_partitions;
 mod create_topics;
 mod crossing;
+mod dead_letters;
 mod delete_acls;
 mod delete_records;
 mod delete_topics;
@@ -89,7 +90,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use sharemark_log::{Flush, StorageWrite};
 use sharemark_protocol::messages::ResponseMessage;
-use sharemark_protocol::{NodeId, Timestamp, TopicIdPartition};
+use sharemark_protocol::{NodeId, SharePartitionKey, Timestamp, TopicIdPartition};
 
 use crate::config::{BrokerConfig, DynamicConfigs};
 use cluster::Cluster;
@@ -119,6 +120,8 @@ pub struct Broker {
     random: Random,
     /// Calls between nodes that this step has made and not yet carried out.
     crossings: VecDeque<Crossing>,
+    /// Share partitions with records that may wait for their dead-letter copy, at their leaders.
+    archiving: BTreeSet<(NodeId, SharePartitionKey)>,
     /// Transaction shards that may owe markers, by node and partition.
     owing: BTreeSet<(NodeId, i32)>,
     /// How many share partitions have been loaded, at any node.
@@ -162,6 +165,7 @@ impl Broker {
             nodes: nodes.into_iter().map(|id| (id, Node::new(&settings))).collect(),
             random,
             crossings: VecDeque::new(),
+            archiving: BTreeSet::new(),
             owing: BTreeSet::new(),
             share_loads: 0,
             overgrown: BTreeSet::new(),
@@ -196,7 +200,9 @@ impl Broker {
     /// Carries out crossings and wakes parked requests until the step has come to rest.
     fn settle(&mut self, now: Now) {
         loop {
-            if let Some(crossing) = self.crossings.pop_front() {
+            if let Some((node, key)) = self.archiving.pop_first() {
+                self.begin_dead_letters(now, node, &key);
+            } else if let Some(crossing) = self.crossings.pop_front() {
                 self.carry_out(now, crossing);
             } else if let Some((node, shard)) = self.owing.pop_first() {
                 self.pump_markers(now, node, shard);

@@ -104,6 +104,30 @@ impl BatchBuilder {
         self.record_count += 1;
     }
 
+    /// Adds a record unless the batch would then be larger than `size_bytes_max` before compression. The first one
+    /// is always added. Returns whether it was.
+    pub fn push_within(
+        &mut self,
+        size_bytes_max: usize,
+        timestamp: Timestamp,
+        key: Option<&[u8]>,
+        value: Option<&[u8]>,
+        headers: &[HeaderPair<'_>],
+    ) -> bool {
+        let records_len = self.records.len();
+        let (max_timestamp, max_timestamp_delta) = (self.max_timestamp, self.max_timestamp_delta);
+        let has_null_key = self.has_null_key;
+        self.push(timestamp, key, value, headers);
+        if self.record_count == 1 || self.size() <= size_bytes_max {
+            return true;
+        }
+        self.records.truncate(records_len);
+        self.record_count -= 1;
+        (self.max_timestamp, self.max_timestamp_delta) = (max_timestamp, max_timestamp_delta);
+        self.has_null_key = has_null_key;
+        false
+    }
+
     /// Adds a record, by value.
     #[must_use]
     pub fn record(mut self, timestamp: Timestamp, key: Option<&[u8]>, value: Option<&[u8]>) -> Self {

@@ -80,6 +80,8 @@ pub struct Record<'a> {
     pub value: Option<&'a [u8]>,
     /// The headers, in order; the same key may come more than once.
     pub headers: Headers<'a>,
+    /// How many bytes it takes in its batch, uncompressed.
+    pub size_bytes: usize,
 }
 
 /// A header of a record.
@@ -140,6 +142,7 @@ impl<'a> RecordIter<'a> {
 
     #[inline]
     fn read(&mut self) -> Option<Record<'a>> {
+        let left_before = self.cursor.rest().len();
         let size = usize::try_from(self.cursor.varint()?).ok()?;
         let mut body = Cursor::new(self.cursor.take(size)?);
         body.byte()?; // Attributes, of which none is defined.
@@ -166,6 +169,7 @@ impl<'a> RecordIter<'a> {
             key,
             value,
             headers,
+            size_bytes: left_before - self.cursor.rest().len(),
         })
     }
 }

@@ -237,6 +237,20 @@ fn batches_are_split_as_they_lie() {
 }
 
 #[test]
+fn a_batch_takes_what_fits_and_its_first_record_always() {
+    let mut builder = BatchBuilder::new();
+    assert!(builder.push_within(10, ms(5), Some(b"k"), Some(&[7; 100]), &[]));
+    let size = builder.size();
+    assert!(!builder.push_within(size, ms(9), None, None, &[]));
+    assert!(builder.push_within(size + 20, ms(7), Some(b"l"), None, &[(b"h", Some(b"1"))]));
+    assert_eq!((builder.record_count(), builder.build_checked().max_timestamp()), (2, ms(7)));
+    let records = Records::read(&builder.build().freeze(), 0).unwrap();
+    let sizes: Vec<usize> = records.iter().map(|record| record.unwrap().size_bytes).collect();
+    assert_eq!(sizes.iter().sum::<usize>() + HEADER_SIZE, builder.size());
+    assert_eq!(sizes[0] + HEADER_SIZE, size);
+}
+
+#[test]
 fn varints_read_back_and_have_the_size_they_say() {
     use super::cursor::{Cursor, put_varlong, varlong_size};
     let edges = [

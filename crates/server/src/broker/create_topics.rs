@@ -9,7 +9,7 @@ use sharemark_protocol::messages::create_topics_request::{CreatableTopic, Create
 use sharemark_protocol::messages::create_topics_response::{
     CreatableTopicConfigs, CreatableTopicResult, CreateTopicsResponse,
 };
-use sharemark_protocol::{ErrorCode, NodeId};
+use sharemark_protocol::{ErrorCode, NodeId, TopicId};
 
 use super::Broker;
 use super::authorize::{Operation, Resource, authorize};
@@ -85,11 +85,7 @@ impl Broker {
         if validate_only {
             self.cluster.configs.replay_removal(&plan.configs.resource);
         } else {
-            let assignment = match plan.assignment {
-                Some(assignment) => assignment,
-                None => self.cluster.place(plan.partition_count, plan.replica_count),
-            };
-            created.topic_id = self.create_topic(now, (&*topic.name).into(), assignment);
+            created.topic_id = self.create_planned(now, &topic.name, plan);
         }
         created
     }
@@ -99,6 +95,31 @@ impl Broker {
         if !authorize(&origin.principal, Operation::Create, Resource::Topic(name)) {
             return Err((ErrorCode::TopicAuthorizationFailed, "Authorization failed.".into()));
         }
+        self.decide_new_topic(topic)
+    }
+
+    /// Creates a topic that the broker itself wants, as if it had asked for it by a request.
+    ///
+    /// # Errors
+    ///
+    /// - What such a request is refused with.
+    pub(super) fn create_own_topic(&mut self, now: Now, topic: &CreatableTopic) -> Result<(), ErrorCode> {
+        let plan = self.decide_new_topic(topic).map_err(|(error, _)| error)?;
+        self.cluster.configs.replay(&plan.configs);
+        self.create_planned(now, &topic.name, plan);
+        Ok(())
+    }
+
+    fn create_planned(&mut self, now: Now, name: &str, plan: TopicPlan) -> TopicId {
+        let assignment = match plan.assignment {
+            Some(assignment) => assignment,
+            None => self.cluster.place(plan.partition_count, plan.replica_count),
+        };
+        self.create_topic(now, name.into(), assignment)
+    }
+
+    fn decide_new_topic(&self, topic: &CreatableTopic) -> Result<TopicPlan, Refusal> {
+        let name = &*topic.name;
         if name == CLUSTER_METADATA {
             let text = "Creation of internal topic __cluster_metadata is prohibited.";
             return Err((ErrorCode::TopicAuthorizationFailed, text.into()));

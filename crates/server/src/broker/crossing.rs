@@ -12,6 +12,7 @@ use sharemark_share_coordinator::WriteState;
 use sharemark_txn_coordinator::Marker;
 
 use super::Broker;
+use super::dead_letters::WriteDeadLetters;
 use super::input::Now;
 use super::operations::{Operation, OperationId};
 use super::share_partitions::AfterWrite;
@@ -92,6 +93,8 @@ pub(super) enum Call {
         /// The markers for one node.
         marker: Marker,
     },
+    /// Share partition leader to the leader of a dead-letter topic's partition: append copies (`dlq.write`).
+    WriteDeadLetters(Box<WriteDeadLetters>),
     /// No seam: a node reminds itself to forget a group's share partitions once their last writes are out.
     ForgetShareGroup(Arc<str>),
     /// Group coordinator to share coordinator: tell stored states in short (`share.state.summary`).
@@ -146,6 +149,10 @@ impl Broker {
             Call::WriteMarkers { shard, marker } => {
                 let outcomes = self.write_markers(now, to, &marker);
                 self.complete_markers(now, from, shard, &marker.key, &outcomes);
+            }
+            Call::WriteDeadLetters(write) => {
+                let outcome = self.write_dead_letters(now, to, &write);
+                self.complete_dead_letters(now, from, &write, outcome);
             }
             Call::ForgetShareGroup(group_id) => self.forget_share_group(to, &group_id),
             Call::SummariseShareStates { keys, then } => {

@@ -38,6 +38,7 @@ impl Broker {
     /// If it does not.
     pub fn check_invariants(&self) {
         assert!(self.crossings.is_empty(), "a step carries out all its crossings");
+        assert!(self.archiving.is_empty(), "a step begins the copies of its dead letters");
         assert!(self.changed.is_empty(), "a step wakes whoever waits for what it changed");
         assert!(self.owing.is_empty() && self.overgrown.is_empty(), "a step leaves no work behind");
         self.cluster.check_invariants();
@@ -50,7 +51,10 @@ impl Broker {
             }
             for (key, slot) in &node.share_partitions {
                 match slot {
-                    SharePartitionSlot::Active { partition, .. } => self.check_stored(*id, key, partition),
+                    SharePartitionSlot::Active { partition, .. } => {
+                        self.check_stored(*id, key, partition);
+                        check_dead_letters(node, key, partition);
+                    }
                     SharePartitionSlot::Loading { .. } => {
                         panic!("a state is loaded in the step that asks for it")
                     }
@@ -128,6 +132,16 @@ impl Broker {
         if stored.state_epoch == partition.state_epoch() {
             check_copy(partition, &stored);
         }
+    }
+}
+
+/// Checks that every record that waits for its copy is being copied.
+fn check_dead_letters(node: &Node, key: &SharePartitionKey, partition: &SharePartition) {
+    let mut waiting = Vec::new();
+    partition.archiving(&mut waiting);
+    for offset in waiting.iter().flat_map(|(range, _)| range.offsets()) {
+        let is_under_way = node.dead_letters.ranges_of(key).any(|range| range.contains(offset));
+        assert!(is_under_way, "what waits for its copy is being copied: {offset} of {key:?}");
     }
 }
 

@@ -7,6 +7,7 @@ use sharemark_protocol::{SharePartitionKey, Timestamp};
 use sharemark_share_coordinator::{ShareCoordinatorShard, ShareSessions, ShareSessionsConfig};
 use sharemark_txn_coordinator::{ProducerIds, TxnCoordinatorShard};
 
+use super::dead_letters::DeadLetters;
 use super::fetch_sessions::FetchSessions;
 use super::metrics::NodeFigures;
 use super::operations::Operations;
@@ -32,6 +33,8 @@ pub(super) struct Node {
     pub(super) share_partitions: BTreeMap<SharePartitionKey, SharePartitionSlot>,
     /// When locks of those run out next, or earlier.
     pub(super) share_deadlines: BTreeSet<(Timestamp, SharePartitionKey)>,
+    /// What is being copied to dead-letter topics.
+    pub(super) dead_letters: DeadLetters,
     /// Share sessions opened with this node.
     pub(super) share_sessions: ShareSessions,
     /// Fetch sessions opened with this node (KIP-227).
@@ -55,6 +58,7 @@ impl Node {
             share_states: BTreeMap::new(),
             share_partitions: BTreeMap::new(),
             share_deadlines: BTreeSet::new(),
+            dead_letters: DeadLetters::default(),
             share_sessions: ShareSessions::new(ShareSessionsConfig {
                 session_count_max: count(settings.group_share_max_share_sessions),
                 partition_count_max: SHARE_SESSION_PARTITIONS_MAX,

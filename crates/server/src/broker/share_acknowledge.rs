@@ -19,6 +19,7 @@ use sharemark_share_coordinator::{
 
 use super::Broker;
 use super::authorize::{Operation, Resource, authorize};
+use super::dead_letters::rejected_ranges;
 use super::input::{Now, Origin};
 use super::metrics::Acknowledged;
 use super::operations::{Operation as Waiting, OperationId};
@@ -211,7 +212,10 @@ impl Broker {
             return Some(decided);
         }
         let key = share_key(&session.group_id, acknowledged.at);
-        if self.store_plan(now, node, &key, plan, Some(waiting)) { None } else { Some(Ok(())) }
+        let copies = self.share_partition_config(&session.group_id).dead_letter_queue;
+        let rejected = if copies { rejected_ranges(&acknowledged.batches) } else { Vec::new() };
+        let waiting = Some((waiting.0, waiting.1, rejected));
+        if self.store_plan(now, node, &key, plan, waiting) { None } else { Some(Ok(())) }
     }
 
     fn decide_acknowledge_partition(

@@ -1,6 +1,8 @@
 //! Share partitions at their leader: loaded at the first fetch, changed through plans whose states are written to
 //! the share coordinator, a crossing, and dropped when nobody fetches or a fence says so.
 
+mod writes;
+
 use std::sync::Arc;
 
 use sharemark_log::{Isolation, OffsetQuery};
@@ -8,15 +10,15 @@ use sharemark_protocol::{
     ErrorCode, LeaderEpoch, NodeId, Offset, SharePartitionKey, Timestamp, TopicIdPartition,
 };
 use sharemark_share_coordinator::{
-    Change, ClosedSession, ReadState, SharePartition, SharePartitionConfig, StatePlan, TransitionId,
-    WriteState,
+    Change, ClosedSession, ReadState, SharePartition, SharePartitionConfig, StatePlan,
 };
+
+pub(super) use self::writes::AfterWrite;
 
 use super::Broker;
 use super::crossing::{Call, Crossing};
 use super::input::{ConnectionId, Now};
 use super::metrics::SharePartitionFigures;
-use super::operations::OperationId;
 use crate::config::{AbortTarget, AutoOffsetReset};
 
 /// A share partition at the node that leads its partition.
@@ -40,24 +42,6 @@ pub(super) enum SharePartitionSlot {
     },
 }
 
-/// What goes on when a write of share state is done.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum AfterWrite {
-    /// Nothing: a lapse is never taken back.
-    Nothing,
-    /// The records leave their transition.
-    Transition(TransitionId),
-    /// The records leave their transition, and a request hears of it.
-    Answer {
-        /// The transition.
-        transition: TransitionId,
-        /// The request.
-        operation: OperationId,
-        /// Which of its partitions.
-        index: usize,
-    },
-}
-
 impl Broker {
     /// Returns what a share partition of a group obeys.
     pub(super) fn share_partition_config(&self, group_id: &str) -> SharePartitionConfig {
@@ -67,8 +51,7 @@ impl Broker {
             delivery_count_limit: i16::try_from(group.delivery_count_limit).unwrap_or(i16::MAX),
             record_locks_max: i64::from(group.partition_max_record_locks),
             renew_enabled: group.renew_acknowledge_enable,
-            // Nothing copies records yet; without a copy to wait for they are archived at once.
-            dead_letter_queue: false,
+            dead_letter_queue: 2 <= self.cluster.features.share_version() && group.dlq_topic_name.is_some(),
             throttles_redelivery: true,
             abort_restores_lock: self.cluster.configs.broker().share_txn_abort_target()
                 == AbortTarget::Acquired,
@@ -90,7 +73,8 @@ impl Broker {
         key: &SharePartitionKey,
         change: impl FnOnce(&mut SharePartition) -> (T, Change),
     ) -> Option<T> {
-        let node = self.nodes.get_mut(&node)?;
+        let id = node;
+        let node = self.nodes.get_mut(&id)?;
         let SharePartitionSlot::Active { partition, deadline, .. } = node.share_partitions.get_mut(key)?
         else {
             return None;
@@ -112,6 +96,9 @@ impl Broker {
         }
         if change.wakes_fetches() {
             self.changed.insert(TopicIdPartition { topic_id: key.topic_id, partition: key.partition });
+        }
+        if change.archiving {
+            self.archiving.insert((id, key.clone()));
         }
         Some(outcome)
     }
@@ -162,6 +149,9 @@ impl Broker {
             partition.number_transitions_from(first_transition);
             Ok(partition)
         });
+        if loaded.as_ref().is_ok_and(|partition| partition.loaded_change().archiving) {
+            self.archiving.insert((node, key.clone()));
+        }
         let slot = match loaded {
             Ok(partition) => SharePartitionSlot::Active {
                 partition: Box::new(partition),
@@ -212,127 +202,6 @@ impl Broker {
         }
     }
 
-    /// Puts the records of a plan in transition and has their states written; nothing if it stores nothing.
-    ///
-    /// Returns whether a write is under way, after which `operation` will hear.
-    pub(super) fn store_plan(
-        &mut self,
-        now: Now,
-        node: NodeId,
-        key: &SharePartitionKey,
-        plan: &StatePlan,
-        operation: Option<(OperationId, usize)>,
-    ) -> bool {
-        let config = self.share_partition_config(&key.group_id);
-        if plan.batches().is_empty() {
-            // Renewals alone are not stored.
-            self.change_share_partition(node, key, |partition| {
-                ((), partition.apply(now.clock, &config, plan))
-            });
-            return false;
-        }
-        let Some((transition, epochs)) = self.change_share_partition(node, key, |partition| {
-            let id = partition.hold(now.clock, &config, plan);
-            ((id, (partition.state_epoch(), partition.leader_epoch())), Change::default())
-        }) else {
-            return false;
-        };
-        let write = WriteState {
-            key: key.clone(),
-            state_epoch: Some(epochs.0),
-            leader_epoch: Some(epochs.1),
-            start_offset: Some(plan.start_offset()),
-            delivery_complete_count: i32::try_from(plan.delivery_complete_count()).ok(),
-            batches: plan.batches().to_vec(),
-        };
-        let then = match operation {
-            Some((operation, index)) => AfterWrite::Answer { transition, operation, index },
-            None => AfterWrite::Transition(transition),
-        };
-        self.cross_to_write(node, write, then);
-        true
-    }
-
-    fn cross_to_write(&mut self, from: NodeId, write: WriteState, then: AfterWrite) {
-        // Without a share coordinator it is refused like anything that is sent to a node that is none.
-        let to = self.share_state_leader(&write.key).map_or(from, |(_, leader)| leader);
-        self.crossings.push_back(Crossing { from, to, call: Call::WriteShareState { write, then } });
-    }
-
-    /// Goes on at the leader when the share coordinator has stored what was asked, or has not.
-    pub(super) fn complete_write_state(
-        &mut self,
-        now: Now,
-        node: NodeId,
-        key: &SharePartitionKey,
-        then: AfterWrite,
-        outcome: Result<(), ErrorCode>,
-    ) {
-        let (transition, answer) = match then {
-            AfterWrite::Nothing => (None, None),
-            AfterWrite::Transition(transition) => (Some(transition), None),
-            AfterWrite::Answer { transition, operation, index } => {
-                (Some(transition), Some((operation, index)))
-            }
-        };
-        if let Some(transition) = transition {
-            self.end_transition(now, node, key, transition, outcome);
-        }
-        if matches!(outcome, Err(ErrorCode::FencedStateEpoch | ErrorCode::FencedLeaderEpoch)) {
-            self.drop_share_partition(node, key);
-        }
-        if let Some((operation, index)) = answer {
-            self.note_acknowledged(now, node, operation, index, outcome.map_err(coordinator_error));
-        }
-    }
-
-    pub(super) fn end_transition(
-        &mut self,
-        now: Now,
-        node: NodeId,
-        key: &SharePartitionKey,
-        transition: TransitionId,
-        outcome: Result<(), ErrorCode>,
-    ) {
-        if outcome.is_ok() {
-            self.change_share_partition(node, key, |partition| {
-                ((), partition.complete(now.clock, transition))
-            });
-            return;
-        }
-        let config = self.share_partition_config(&key.group_id);
-        let mut lapsed = Vec::new();
-        let start = self.share_partition(node, key).map(|partition| partition.to_store().0);
-        self.change_share_partition(node, key, |partition| {
-            ((), partition.fail(&config, transition, &mut lapsed))
-        });
-        if !lapsed.is_empty() {
-            self.write_lapsed(node, key, start, lapsed);
-        }
-    }
-
-    /// Has the states of lapsed records written, without waiting for it.
-    fn write_lapsed(
-        &mut self,
-        node: NodeId,
-        key: &SharePartitionKey,
-        start_offset: Option<Offset>,
-        batches: Vec<sharemark_share_coordinator::StateBatch>,
-    ) {
-        let Some(partition) = self.share_partition(node, key) else { return };
-        // The start before the lapse, as in every write, and what was final above that.
-        let moved = start_offset.map_or(0, |start| partition.start_offset().since(start));
-        let write = WriteState {
-            key: key.clone(),
-            state_epoch: Some(partition.state_epoch()),
-            leader_epoch: Some(partition.leader_epoch()),
-            start_offset,
-            delivery_complete_count: i32::try_from(partition.delivery_complete_count() + moved).ok(),
-            batches,
-        };
-        self.cross_to_write(node, write, AfterWrite::Nothing);
-    }
-
     /// Forgets a share partition; the next fetch loads it anew.
     pub(super) fn drop_share_partition(&mut self, node: NodeId, key: &SharePartitionKey) {
         let Some(node) = self.nodes.get_mut(&node) else { return };
@@ -341,38 +210,8 @@ impl Broker {
         {
             node.share_deadlines.remove(&(deadline, key.clone()));
         }
+        node.dead_letters.forget(key);
         self.changed.insert(TopicIdPartition { topic_id: key.topic_id, partition: key.partition });
-    }
-
-    /// Lets the locks lapse that have run out, at every node.
-    pub(super) fn expire_share_locks(&mut self, now: Now) {
-        let ids: Vec<NodeId> = self.nodes.keys().copied().collect();
-        for id in ids {
-            while let Some((deadline, key)) =
-                self.nodes.get(&id).and_then(|node| node.share_deadlines.first()).cloned()
-            {
-                if now.clock < deadline {
-                    break;
-                }
-                self.expire_locks_of(now, id, &key);
-            }
-        }
-    }
-
-    fn expire_locks_of(&mut self, now: Now, node: NodeId, key: &SharePartitionKey) {
-        let config = self.share_partition_config(&key.group_id);
-        let start = self.share_partition(node, key).map(|partition| partition.to_store().0);
-        let mut lapsed = Vec::new();
-        self.change_share_partition(node, key, |partition| {
-            ((), partition.expire(now.clock, &config, &mut lapsed))
-        });
-        if !lapsed.is_empty() {
-            let lapsed_count: i64 = lapsed.iter().map(|batch| batch.range.offset_count()).sum();
-            self.count_at(node, key, |figures| {
-                figures.lock_timeouts += u64::try_from(lapsed_count).unwrap_or(0)
-            });
-            self.write_lapsed(node, key, start, lapsed);
-        }
     }
 
     /// Releases what a member holds in the partitions of its session, which has ended.
@@ -411,9 +250,9 @@ impl Broker {
 
     /// Forgets the share partitions of a group that has no session at a node any more.
     pub(super) fn forget_share_group(&mut self, node: NodeId, group_id: &Arc<str>) {
-        let Some(state) = self.nodes.get(&node) else { return };
-        if state.share_sessions.has_sessions(group_id) {
-            return; // One was opened meanwhile.
+        let Some(state) = self.nodes.get_mut(&node) else { return };
+        if state.share_sessions.has_sessions(group_id) || state.dead_letters.puts_off_forgetting(group_id) {
+            return; // One was opened meanwhile, or copies are still to be made.
         }
         let keys: Vec<SharePartitionKey> =
             state.share_partitions.keys().filter(|key| key.group_id == *group_id).cloned().collect();
@@ -426,6 +265,7 @@ impl Broker {
     pub(super) fn drop_all_share_partitions(&mut self) {
         for node in self.nodes.values_mut() {
             node.share_deadlines.clear();
+            node.dead_letters.clear();
             let gone = std::mem::take(&mut node.share_partitions).into_keys();
             self.changed.extend(
                 gone.map(|key| TopicIdPartition { topic_id: key.topic_id, partition: key.partition }),

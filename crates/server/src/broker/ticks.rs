@@ -15,6 +15,7 @@ impl Broker {
             self.group_timeout(),
             self.share_lock_timeout(),
             self.txn_timeout(),
+            self.nodes.values().filter_map(|node| node.dead_letters.first_retry()).min(),
         ];
         let clock = clock.into_iter().flatten().min();
         Deadlines { clock, real }
@@ -31,6 +32,7 @@ impl Broker {
         self.expire_group_members(now);
         self.expire_share_locks(now);
         self.expire_transactions(now);
+        self.retry_dead_letters(now);
         self.maintain_logs(now);
     }
 

@@ -14,7 +14,7 @@ use sharemark_protocol::messages::write_txn_markers_response::{
 };
 use sharemark_protocol::{ErrorCode, NodeId, Producer, SharePartitionKey, TopicIdPartition, TopicPartition};
 use sharemark_share_coordinator::{
-    EndTransactionMarker, Resolution, ResolutionPolicy, ResolvedPartition, TransactionOutcome,
+    EndTransactionMarker, RecordState, Resolution, ResolutionPolicy, ResolvedPartition, TransactionOutcome,
 };
 use sharemark_txn_coordinator::{
     Marker, Outcome, TransactionOutcome as TransactionState, TxnCoordinatorShard,
@@ -141,7 +141,7 @@ impl Broker {
             // The same flush as the control batch, so both are there after a crash or neither is.
             self.commit_state_records(now, node, at, &resolution.records)?;
             for resolved in &resolution.partitions {
-                self.resolve_share_partition(now, resolved);
+                self.resolve_share_partition(now, resolved, ended.outcome);
             }
         }
         Ok(())
@@ -191,10 +191,19 @@ impl Broker {
     }
 
     /// Tells the leader of a share partition what became of a transaction's acknowledgements.
-    fn resolve_share_partition(&mut self, now: Now, resolved: &ResolvedPartition) {
+    fn resolve_share_partition(
+        &mut self,
+        now: Now,
+        resolved: &ResolvedPartition,
+        outcome: TransactionOutcome,
+    ) {
         let at = TopicIdPartition { topic_id: resolved.key.topic_id, partition: resolved.key.partition };
         let Some(leader) = self.cluster.partition(at).map(|partition| partition.leader) else { return };
         let config = self.share_partition_config(&resolved.key.group_id);
+        if let (TransactionOutcome::Commit, Some(node)) = (outcome, self.nodes.get_mut(&leader)) {
+            let dead = resolved.ranges.iter().filter(|range| range.state == RecordState::Archiving);
+            node.dead_letters.note_rejected(&resolved.key, dead.map(|range| range.range).collect());
+        }
         self.change_share_partition(leader, &resolved.key, |partition| {
             // A copy of another generation knows nothing of these acknowledgements.
             if partition.state_epoch() != resolved.state_epoch {

@@ -19,7 +19,7 @@ use crate::records::{Batch, Record, decode_batches};
 
 const TIMEOUT_MS: i32 = 10_000;
 
-/// `produce t-0 [count=1|values=a,b,null] [keys=a,b,null] [batches=1] [size=N] [time=0] [producer=p1 [epoch=N]
+/// `produce t-0 [count=1|values=a,empty,null] [keys=a,empty,null] [headers=a:b,c:null] [batches=1] [size=N] [time=0] [producer=p1 [epoch=N]
 /// [sequence=N] [plain] [txn=x]] [control] [acks=-1] [version=13]
 /// [corrupt=crc|magic|count|last-offset|length|cut|two|empty]`
 pub(super) fn produce(session: &mut Session<'_>, arguments: &mut Arguments) -> Result<String, CommandError> {
@@ -127,27 +127,48 @@ fn records(arguments: &mut Arguments) -> Result<Vec<Record>, CommandError> {
     });
     let keys = arguments.list("keys").unwrap_or_default();
     let step: i64 = arguments.number("time-step", 0)?;
+    let header = |text: &String| {
+        let (name, value) = text.split_once(':').ok_or("a header is a name, a colon, a value")?;
+        Ok((name.to_owned(), nullable(value)))
+    };
+    let headers: Vec<(String, Option<Bytes>)> = arguments
+        .list("headers")
+        .unwrap_or_default()
+        .iter()
+        .map(header)
+        .collect::<Result<_, CommandError>>()?;
     Ok(values
         .iter()
         .enumerate()
         .map(|(index, value)| Record {
             key: keys.get(index).and_then(|key| nullable(key)),
             value: nullable(value),
-            headers: Vec::new(),
+            headers: headers.clone(),
             timestamp_delta: step * i64::try_from(index).unwrap_or(i64::MAX),
         })
         .collect())
 }
 
 fn nullable(text: &str) -> Option<Bytes> {
-    (text != "null").then(|| Bytes::copy_from_slice(text.as_bytes()))
+    match text {
+        "null" => None,
+        "empty" => Some(Bytes::new()),
+        _ => Some(Bytes::copy_from_slice(text.as_bytes())),
+    }
 }
 
 fn shown_value(value: Option<&Bytes>) -> String {
     match value {
         None => "null".into(),
         Some(value) if 20 < value.len() => format!("({} bytes)", value.len()),
-        Some(value) => String::from_utf8_lossy(value).into_owned(),
+        Some(value) => {
+            let text = String::from_utf8_lossy(value);
+            if text.chars().any(char::is_control) {
+                text.escape_default().to_string()
+            } else {
+                text.into_owned()
+            }
+        }
     }
 }
 
@@ -160,8 +181,12 @@ pub(super) fn isolation_level(arguments: &mut Arguments) -> Result<i8, CommandEr
     }
 }
 
-/// `fetch t-0 [offset=0] [isolation=uncommitted] [wait=0] [min-bytes=1] [max-bytes=N] [version=18]`
+/// `fetch t-0 [offset=0] [isolation=uncommitted] [wait=0] [min-bytes=1] [max-bytes=N] [apart] [headers] [version=18]`
+///
+/// With `apart`, and with `headers`, a line for each record, whatever batch it came in.
 pub(super) fn fetch(session: &mut Session<'_>, arguments: &mut Arguments) -> Result<String, CommandError> {
+    let apart = arguments.flag("apart");
+    let with_headers = arguments.flag("headers");
     let (topic_id, topic, partition) = session.partition(&arguments.word("partition")?)?;
     let fetched = FetchPartition {
         partition,
@@ -189,7 +214,34 @@ pub(super) fn fetch(session: &mut Session<'_>, arguments: &mut Arguments) -> Res
         .first()
         .and_then(|topic| topic.partitions.first())
         .ok_or("no partition in the answer")?;
-    show_fetched(session, &format!("{topic}-{partition}"), data)
+    let output = show_fetched(session, &format!("{topic}-{partition}"), data)?;
+    if !apart && !with_headers {
+        return Ok(output);
+    }
+    let bytes = data.records.as_ref().map(Records::to_bytes).unwrap_or_default();
+    let batches = decode_batches(&bytes).map_err(|error| error.to_string())?;
+    let records = batches.iter().map(|batch| show_apart(session, batch, with_headers));
+    Ok(output.lines().take(1).map(|line| format!("{line}\n")).chain(records).collect())
+}
+
+/// Prints the records of a batch, a line for each.
+fn show_apart(session: &Session<'_>, batch: &Batch, with_headers: bool) -> String {
+    let mut lines = String::new();
+    for (record, offset) in batch.records.iter().zip(batch.base_offset..) {
+        let _ = write!(lines, "{offset} {}", shown_record(record));
+        for (name, value) in record.headers.iter().filter(|_| with_headers) {
+            let value =
+                value.as_ref().map_or("null".into(), |value| String::from_utf8_lossy(value).into_owned());
+            let _ = write!(lines, " {name}={:?}", session.names.shown(&value));
+        }
+        lines.push('\n');
+    }
+    lines
+}
+
+fn shown_record(record: &Record) -> String {
+    let key = record.key.as_ref().map(|key| shown_value(Some(key)) + ":").unwrap_or_default();
+    key + &shown_value(record.value.as_ref())
 }
 
 pub(super) fn show_fetched(
@@ -240,10 +292,7 @@ fn show_batch(session: &mut Session<'_>, batch: &Batch) -> String {
     }
     for record in &batch.records {
         line.push(' ');
-        if record.key.is_some() {
-            line = line + &shown_value(record.key.as_ref()) + ":";
-        }
-        line += &shown_value(record.value.as_ref());
+        line += &shown_record(record);
     }
     line + "\n"
 }

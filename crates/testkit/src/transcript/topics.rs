@@ -161,6 +161,15 @@ pub(super) fn resource_type(word: &str) -> Result<i8, CommandError> {
     }
 }
 
+/// Returns the name of a resource on the wire; `all` stands for all brokers.
+fn resource_name(session: &Session<'_>, kind: i8, name: &str) -> StrBytes {
+    match (kind, name) {
+        (BROKER, "all") => StrBytes::default(),
+        (BROKER, _) => name.to_owned().into(),
+        _ => session.names.wire(name),
+    }
+}
+
 /// `alter-configs topic|group|broker NAME [set config=value ...] [delete=a,b] [append=a:x] [subtract=a:x]`
 pub(super) fn alter_configs(
     session: &mut Session<'_>,
@@ -204,7 +213,7 @@ fn alter(
     name: &str,
     configs: Vec<(String, i8, Option<String>)>,
 ) -> Result<String, CommandError> {
-    let resource_name = session.names.wire(name);
+    let resource_name = resource_name(session, kind, name);
     let resource = AlterConfigsResource {
         resource_type: kind,
         resource_name: resource_name.clone(),
@@ -258,7 +267,7 @@ pub(super) fn describe_configs(
 ) -> Result<String, CommandError> {
     let kind = resource_type(&arguments.word("resource type")?)?;
     let name = arguments.word("resource name")?;
-    let wire_name = if kind == BROKER { name.into() } else { session.names.wire(&name) };
+    let wire_name = resource_name(session, kind, &name);
     let answer = describe(session, kind, wire_name, arguments.list("keys"))?;
     let result = answer.results.first().ok_or("no resource in the answer")?;
     if result.error_code != 0 {
