@@ -45,11 +45,8 @@ impl Broker {
     }
 
     fn create_dead_letter_topic(&mut self, now: Now, name: &str) -> Result<(), ErrorCode> {
-        let config = |name: &str, value: &str| CreatableTopicConfig {
-            name: name.into(),
-            value: Some(value.into()),
-            ..CreatableTopicConfig::default()
-        };
+        let config =
+            |name: &str, value: &str| CreatableTopicConfig { name: name.into(), value: Some(value.into()) };
         let wanted = CreatableTopic {
             name: name.into(),
             num_partitions: -1,
