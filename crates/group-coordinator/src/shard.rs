@@ -422,10 +422,11 @@ impl GroupCoordinatorShard {
             assert!(is_member, "only members have sessions");
         }
         for (group_id, soft) in &self.soft {
-            let initialising = self.share_group(group_id).map(|(_, group)| &group.states().initialising);
-            let mut asked = soft.initialise_asked.keys();
-            let is_known =
-                initialising.is_ok_and(|topics| asked.all(|topic_id| topics.contains_key(topic_id)));
+            assert!(self.groups.contains_key(group_id), "only groups that are there are remembered");
+            let group = self.share_group(group_id);
+            let initialising =
+                group.map(|(_, group)| group.states().initialising.clone()).unwrap_or_default();
+            let is_known = soft.initialise_asked.keys().all(|topic_id| initialising.contains_key(topic_id));
             assert!(is_known, "only initialising topics of a group were asked for");
         }
     }

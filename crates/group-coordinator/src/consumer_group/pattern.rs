@@ -9,10 +9,7 @@ pub(super) struct TopicPattern(Regex);
 impl TopicPattern {
     /// Returns the pattern, or `None` if the text is no regular expression.
     pub(super) fn compile(text: &str) -> Option<Self> {
-        let translated = translate(text)?;
-        // Twice: the text has to be whole by itself, or `a)|(b` would pass once it stands in brackets.
-        Regex::new(&translated).ok()?;
-        Regex::new(&format!("\\A(?:{translated})\\z")).ok().map(Self)
+        Regex::new(&format!("\\A(?:{})\\z", translate(text)?)).ok().map(Self)
     }
 
     pub(super) fn is_match(&self, name: &str) -> bool {
@@ -21,12 +18,14 @@ impl TopicPattern {
 }
 
 /// Writes an expression of RE2 as one of the crate in use: RE2 quotes with `\Q` and `\E`, has no operations on
-/// classes nor nested ones, takes a brace that starts no count as itself, and lets no count follow another.
+/// classes nor nested ones, takes a brace that starts no count as itself, and lets no count follow another. `None` if
+/// it is no expression by itself, although it might be one between brackets.
 fn translate(text: &str) -> Option<String> {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     // Whether the last thing was a count, such as `*` or `{2}`.
     let mut after_count = false;
+    let mut depth = 0_usize;
     while let Some(next) = rest.chars().next() {
         if let Some(quoted) = rest.strip_prefix("\\Q") {
             let (literal, after) = quoted.split_once("\\E").unwrap_or((quoted, ""));
@@ -46,6 +45,11 @@ fn translate(text: &str) -> Option<String> {
             return None;
         }
         match next {
+            '(' => depth += 1,
+            ')' => depth = depth.checked_sub(1)?,
+            _ => {}
+        }
+        match next {
             '[' => out.push_str(&class(token)),
             '{' if length == 1 => out.push_str("\\{"),
             '}' => out.push_str("\\}"),
@@ -58,7 +62,7 @@ fn translate(text: &str) -> Option<String> {
             rest = lazy;
         }
     }
-    Some(out)
+    (depth == 0).then_some(out)
 }
 
 /// Returns how long a count in braces is, such as `{2,5}`; `None` if it is none.

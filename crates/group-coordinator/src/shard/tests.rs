@@ -2,6 +2,7 @@ use super::*;
 use crate::{DeleteShareStates, GroupEpoch, InitialiseShareStates, ShareGroupState, TopicFacts};
 
 mod admin;
+mod consumer;
 mod heartbeat;
 mod model;
 mod states;
