@@ -9,6 +9,8 @@
 #[path = "cases/brokers.rs"]
 mod brokers;
 
+#[path = "cases/admin.rs"]
+mod admin;
 #[path = "cases/batches.rs"]
 mod batches;
 #[path = "cases/compat.rs"]

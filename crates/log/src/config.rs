@@ -1,5 +1,7 @@
 //! What a log may be told by its topic's configuration.
 
+use crate::batch::Compression;
+
 /// Which time a record has.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum TimestampType {
@@ -10,7 +12,7 @@ pub enum TimestampType {
 }
 
 /// The configuration of one log; may be replaced while it runs.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct LogConfig {
     /// `segment.bytes`: a segment is closed before it would grow beyond this.
     pub segment_size_bytes_max: u64,
@@ -28,8 +30,14 @@ pub struct LogConfig {
     pub delete_retention_ms: i64,
     /// `min.compaction.lag.ms`: how old a record must be before compaction may remove it.
     pub min_compaction_lag_ms: i64,
+    /// `max.compaction.lag.ms`: how long a record may wait for compaction at most, once its segment is closed.
+    pub max_compaction_lag_ms: i64,
+    /// `min.cleanable.dirty.ratio`: which part of what may be compacted must be new for a compaction to be due.
+    pub min_cleanable_dirty_ratio: f64,
     /// How many bytes must have been appended since the last compaction for another to be due.
     pub compaction_dirty_bytes_min: u64,
+    /// `compression.type`: how a client's records are compressed; `None` for `producer`, as they came.
+    pub compression: Option<Compression>,
     /// `message.timestamp.type`.
     pub timestamp_type: TimestampType,
     /// `message.timestamp.before.max.ms`: how far before the broker's time a record's may lie.

@@ -62,6 +62,8 @@ pub struct Log {
     size_bytes: u64,
     /// What `size_bytes` was after the last compaction.
     compacted_size_bytes: u64,
+    /// Where the last compaction ended; what lies behind it is new.
+    compacted_to: Offset,
 }
 
 impl Log {
@@ -79,6 +81,7 @@ impl Log {
             transactions: Transactions::default(),
             size_bytes: 0,
             compacted_size_bytes: 0,
+            compacted_to: Offset::ZERO,
         }
     }
 

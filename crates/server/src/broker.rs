@@ -140,6 +140,8 @@ pub struct Broker {
     durable: FlushNumber,
     /// When logs are next looked through for what retention lets go.
     next_retention: Timestamp,
+    /// When users' topics are next looked through for what compaction takes.
+    next_cleaning: Timestamp,
     /// When `__share_group_state` is next pruned.
     next_prune: Timestamp,
     /// When idle producers are next forgotten.
@@ -176,6 +178,7 @@ impl Broker {
             durable: 0,
             // As in Kafka, nothing is deleted in the first moments.
             next_retention: now.clock.plus_ms(first_retention_ms),
+            next_cleaning: now.clock,
             next_prune: now.clock,
             next_producer_expiry: now.clock,
         };

@@ -57,6 +57,7 @@ requests! {
     describe_cluster_request DescribeClusterRequest -> describe_cluster_response DescribeClusterResponse,
     describe_configs_request DescribeConfigsRequest -> describe_configs_response DescribeConfigsResponse,
     describe_log_dirs_request DescribeLogDirsRequest -> describe_log_dirs_response DescribeLogDirsResponse,
+    describe_producers_request DescribeProducersRequest -> describe_producers_response DescribeProducersResponse,
     describe_quorum_request DescribeQuorumRequest -> describe_quorum_response DescribeQuorumResponse,
     describe_share_group_offsets_request DescribeShareGroupOffsetsRequest -> describe_share_group_offsets_response DescribeShareGroupOffsetsResponse,
     describe_topic_partitions_request DescribeTopicPartitionsRequest -> describe_topic_partitions_response DescribeTopicPartitionsResponse,

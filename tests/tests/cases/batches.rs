@@ -1,7 +1,7 @@
 //! Record batches: codecs, nulls, batches that lie about themselves, and how much of them one answer holds.
 
 use bytes::{BufMut, Bytes, BytesMut};
-use sharemark_log::batch::{BatchBuilder, Compression};
+use sharemark_log::batch::{BatchBuilder, Compression, Records};
 use sharemark_protocol::Timestamp;
 use sharemark_protocol::messages as m;
 use sharemark_testkit::records::{Batch, Record, decode_batches};
@@ -71,6 +71,40 @@ fn b145_compressed_batches_keep_their_bytes() {
             let data = broker.fetch_as(&topic, 0, next - 1, version);
             assert_eq!(data.error_code, 0, "version {version}");
             assert_ne!(data.records.unwrap().len(), 0, "version {version}");
+        }
+    });
+}
+
+/// What a topic says of compression is done to records that came otherwise, and producers are none the wiser.
+#[test]
+fn b145_records_are_compressed_as_the_topic_says() {
+    on_both(|broker| {
+        for (name, wanted) in [
+            ("uncompressed", Compression::None),
+            ("gzip", Compression::Gzip),
+            ("snappy", Compression::Snappy),
+            ("lz4", Compression::Lz4),
+            ("zstd", Compression::Zstd),
+        ] {
+            let topic = broker.topic(name, 1);
+            broker.run(&[&format!("alter-configs topic {name} compression.type={name}")]);
+            let mut next = 0;
+            for codec in CODECS {
+                let result = broker.produce(&topic, 0, compressed(codec, &[b'x'; 500]));
+                assert_eq!((result.error_code, result.base_offset), (0, next), "{codec:?} to {name}");
+                let bytes = fetched(broker, &topic, next);
+                assert_eq!(
+                    i16::from(bytes[ATTRIBUTES + 1] & 7),
+                    wanted.attribute_bits(),
+                    "{codec:?} to {name}"
+                );
+                let records = Records::read(&bytes, 1 << 20).unwrap();
+                let records: Vec<_> = records.iter().map(Result::unwrap).collect();
+                assert_eq!(records.len(), 1, "{codec:?} to {name}");
+                assert_eq!(records[0].key, Some(&b"k"[..]), "{codec:?} to {name}");
+                assert_eq!(records[0].value, Some(&[b'x'; 500][..]), "{codec:?} to {name}");
+                next += 1;
+            }
         }
     });
 }

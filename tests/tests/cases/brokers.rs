@@ -64,6 +64,30 @@ pub(crate) fn on_both(case: impl Fn(&Broker)) {
     }
 }
 
+/// Runs a case on a Sharemark and then on a real Kafka that nobody else uses, both with more broker properties: for
+/// cases that change what the whole cluster shares.
+pub(crate) fn on_both_alone(properties: &[&str], case: impl Fn(&Broker)) {
+    let arguments: Vec<&str> = properties.iter().flat_map(|property| ["-c", property]).collect();
+    case(&Broker::sharemark(&arguments));
+    match KafkaPeer::start(properties) {
+        Ok(peer) => {
+            println!("now on Kafka"); // Seen when the case fails.
+            let address = peer.bootstrap();
+            let mut target = TcpTarget::new(Kind::Kafka, address);
+            warm_up(&mut Session::new(&mut target, Names::new(fresh_suffix(), now_ms()))).unwrap();
+            case(&Broker {
+                address,
+                kind: Kind::Kafka,
+                suffix: String::new(),
+                server: None,
+                topics: RefCell::default(),
+            });
+        }
+        Err(error) if std::env::var_os("CI").is_none() => println!("skipped on Kafka: {error}"),
+        Err(error) => panic!("no Kafka: {error}"),
+    }
+}
+
 impl Broker {
     /// Starts a Sharemark as the transcripts do, with more arguments.
     pub(crate) fn sharemark(more: &[&str]) -> Self {

@@ -3,6 +3,7 @@
 use bytes::{Bytes, BytesMut};
 use sharemark_protocol::{ErrorCode, Producer, Timestamp};
 
+use super::build::{BatchFields, write_batch};
 use super::{AT_MAGIC, BatchHeader, BatchView, Compression, LENGTH_PREFIX, RecordIter, TRANSACTIONAL_BIT};
 
 /// What bounds the work of a check.
@@ -66,6 +67,23 @@ impl CheckedBatch {
     /// Returns the bytes as they came.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
+    }
+
+    /// Returns the same records, compressed with another codec.
+    ///
+    /// # Errors
+    ///
+    /// - `InvalidRecord` or `MessageTooLarge` if they cannot be decompressed, which was tried before.
+    pub(crate) fn recompressed(
+        self,
+        compression: Compression,
+        size_bytes_max: usize,
+    ) -> Result<Self, ErrorCode> {
+        let view = BatchView::new(&self.bytes)?;
+        let records = self.header.compression.decompress(view.body(), size_bytes_max)?;
+        let bytes = write_batch(&BatchFields::of(&view, &self.header), compression, &records);
+        let header = BatchView::new(&bytes)?.header()?;
+        Ok(Self { bytes, header, ..self })
     }
 
     pub(crate) fn into_bytes(self) -> BytesMut {

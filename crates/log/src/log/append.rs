@@ -133,6 +133,21 @@ impl Log {
         Ok(AppendPlan { outcome, now, leader_epoch: context.leader_epoch, producers_revision })
     }
 
+    /// Compresses a client's batch as the topic wants it (`compression.type`).
+    ///
+    /// # Errors
+    ///
+    /// - `MessageTooLarge` if it is larger than a batch may be now.
+    pub fn decide_compression(&self, batch: CheckedBatch) -> Result<CheckedBatch, ErrorCode> {
+        let wanted = self.config.compression.filter(|wanted| *wanted != batch.header().compression);
+        let Some(wanted) = wanted else { return Ok(batch) };
+        let batch = batch.recompressed(wanted, self.config.decompressed_size_bytes_max)?;
+        if self.config.message_size_bytes_max < batch.header().size {
+            return Err(ErrorCode::MessageTooLarge);
+        }
+        Ok(batch)
+    }
+
     /// Carries out a decision about `batch`. Nothing is appended if it is there already.
     ///
     /// # Panics

@@ -5,10 +5,11 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use bytes::{Bytes, BytesMut};
 use sharemark_protocol::{Offset, ProducerId, Timestamp};
 
+use super::segments::Segment;
 use super::{Entry, Log};
 use crate::batch::{
-    BatchFields, BatchHeader, BatchView, Compression, DELETE_HORIZON_BIT, HEADER_SIZE, Record, Records,
-    write_batch, write_record,
+    BatchFields, BatchHeader, BatchView, Compression, DELETE_HORIZON_BIT, Record, Records, write_batch,
+    write_record,
 };
 use crate::{StorageChange, StorageWrite};
 
@@ -29,8 +30,35 @@ impl Log {
         self.config.compact && self.config.compaction_dirty_bytes_min.max(self.compacted_size_bytes) <= dirty
     }
 
+    /// Returns whether a user's topic is to be compacted now, up to its active segment: because enough of what may be
+    /// compacted is new (`min.cleanable.dirty.ratio`), or has waited for too long (`max.compaction.lag.ms`).
+    pub fn is_cleaning_due(&self, now: Timestamp) -> bool {
+        if !self.config.compact {
+            return false;
+        }
+        let bound = self.compaction_bound(now, CompactionScope::ClosedSegments);
+        let (mut clean_bytes, mut new_bytes) = (0, 0);
+        for entry in self.batches.iter().take_while(|entry| entry.header.last_offset < bound) {
+            let is_new = self.compacted_to <= entry.header.base_offset;
+            let sum = if is_new { &mut new_bytes } else { &mut clean_bytes };
+            *sum += u64::from(entry.header.size);
+        }
+        if new_bytes == 0 {
+            return false;
+        }
+        let is_new =
+            |segment: &&Segment| self.compacted_to <= segment.base_offset && segment.base_offset < bound;
+        let oldest = self.segments.iter().filter(is_new).map(|segment| segment.first_timestamp).min();
+        if oldest.is_some_and(|oldest| self.config.max_compaction_lag_ms < now.ms_since(oldest)) {
+            return true;
+        }
+        #[expect(clippy::cast_precision_loss, reason = "a ratio of sizes")]
+        let ratio = new_bytes as f64 / (clean_bytes + new_bytes) as f64;
+        self.config.min_cleanable_dirty_ratio < ratio
+    }
+
     /// Removes every record whose key has a later one, aborted records, and, `delete.retention.ms` after
-    /// their first compaction, tombstones and the markers whose transaction has no record left.
+    /// their first compaction, tombstones and the markers of whose transaction no batch was left by then.
     ///
     /// The last batch of a producer stays, if need be empty, so that its sequence is known after a restart.
     /// Records without key stay. A batch too large to be decompressed stays as it is.
@@ -58,6 +86,7 @@ impl Log {
         self.batches = kept;
         self.measure_segments();
         self.compacted_size_bytes = self.size_bytes;
+        self.compacted_to = self.compacted_to.max(bound);
         // The data of every transaction that was aborted below the bound is gone.
         self.transactions.truncate_below(bound);
         for change in changes {
@@ -68,16 +97,21 @@ impl Log {
     /// Returns where compaction ends.
     fn compaction_bound(&self, now: Timestamp, scope: CompactionScope) -> Offset {
         let stable = self.last_stable_offset();
+        let lag_ms = self.config.min_compaction_lag_ms;
+        let is_young = |timestamp: Timestamp| 0 < lag_ms && now.ms_since(timestamp) < lag_ms;
         let bound = match scope {
-            CompactionScope::Whole => stable,
+            CompactionScope::Whole => {
+                let young = self.batches.iter().find(|entry| is_young(entry.header.max_timestamp));
+                young.map_or(stable, |entry| entry.header.base_offset.min(stable))
+            }
             CompactionScope::ClosedSegments => {
-                self.segments.back().map_or(stable, |active| active.base_offset.min(stable))
+                let young = self.segments.iter().find(|segment| is_young(segment.max_timestamp));
+                let left_out = young.or(self.segments.back());
+                left_out.map_or(stable, |segment| segment.base_offset.min(stable))
             }
         };
-        let lag_ms = self.config.min_compaction_lag_ms;
-        let is_young = |entry: &Entry| 0 < lag_ms && now.ms_since(entry.header.max_timestamp) < lag_ms;
-        let first_left_out = self.batches.iter().find(|entry| entry.bytes.is_none() || is_young(entry));
-        first_left_out.map_or(bound, |entry| entry.header.base_offset.min(bound))
+        let elsewhere = self.batches.iter().find(|entry| entry.bytes.is_none());
+        elsewhere.map_or(bound, |entry| entry.header.base_offset.min(bound))
     }
 
     /// Returns the last offset of each key below `bound`.
@@ -148,21 +182,14 @@ enum Fate {
     Remove,
 }
 
-fn leaves_records(fate: &Fate) -> bool {
-    match fate {
-        Fate::Keep => true,
-        Fate::Replace(bytes) => HEADER_SIZE < bytes.len(),
-        Fate::Remove => false,
-    }
-}
-
 /// One run over a log, from its start.
 struct Compaction<'a> {
     log: &'a Log,
     now: Timestamp,
     /// The last offset of each key.
     newest: BTreeMap<Bytes, Offset>,
-    /// Producers whose transaction has a record left, and whose marker is still to come.
+    /// Producers of whose transaction a batch was met, even if it goes in this very run, and whose marker is still to
+    /// come.
     with_data: BTreeSet<ProducerId>,
 }
 
@@ -174,17 +201,15 @@ impl Compaction<'_> {
         if entry.header.control {
             return self.judge_marker(entry, &view);
         }
-        if entry.header.record_count == 0 || self.log.is_aborted(&entry.header) {
-            return self.judge_empty(entry, &view);
-        }
-        let fate = self.judge_data(entry, &view);
         if let Some(producer) = entry.header.producer
             && entry.header.transactional
-            && leaves_records(&fate)
         {
             self.with_data.insert(producer.id);
         }
-        fate
+        if entry.header.record_count == 0 || self.log.is_aborted(&entry.header) {
+            return self.judge_empty(entry, &view);
+        }
+        self.judge_data(entry, &view)
     }
 
     fn judge_marker(&mut self, entry: &Entry, view: &BatchView<'_>) -> Fate {

@@ -9,6 +9,7 @@ use crate::TimestampType;
 use crate::batch::tests::{LIMITS, ms};
 use crate::batch::{BatchBuilder, BatchView, CheckedBatch, Compression, Records, check_produced};
 
+mod cleaning;
 mod compaction;
 mod compaction_model;
 mod deletion;
@@ -26,7 +27,10 @@ fn config() -> LogConfig {
         delete: true,
         delete_retention_ms: 1000,
         min_compaction_lag_ms: 0,
+        max_compaction_lag_ms: i64::MAX,
+        min_cleanable_dirty_ratio: 0.5,
         compaction_dirty_bytes_min: 1000,
+        compression: None,
         timestamp_type: TimestampType::CreateTime,
         timestamp_before_max_ms: i64::MAX,
         timestamp_after_max_ms: 3_600_000,

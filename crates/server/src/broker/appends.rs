@@ -45,6 +45,7 @@ impl Broker {
             partition.log.record_errors(now.clock, &batch, record_errors);
         }
         let plan = decided?;
+        let batch = if plan.is_duplicate() { batch } else { partition.log.decide_compression(batch)? };
         let size_bytes = u64::try_from(batch.size()).unwrap_or(u64::MAX);
         let limit_bytes = self.cluster.configs.start().memory_limit_bytes;
         if !plan.is_duplicate() && limit_bytes < self.cluster.stored_bytes.saturating_add(size_bytes) {

@@ -54,7 +54,7 @@ impl Broker {
                 let wanted = wanted.map(|names| names.iter().map(|name| &**name).collect::<Vec<_>>());
                 let described = self.cluster.configs.describe(origin.node, &resource, wanted.as_deref());
                 let shown = described.into_iter().map(|config| shown(config, request.include_synonyms));
-                (ErrorCode::None, None, shown.collect())
+                (ErrorCode::None, Some("".into()), shown.collect())
             }
             Err((error, text)) => (error, Some(text.into()), Vec::new()),
         };

@@ -1,9 +1,12 @@
 //! From the properties in force for a topic to the configuration of its logs.
 
+use sharemark_log::batch::Compression;
 use sharemark_log::{LogConfig, TimestampType};
 
 use super::cluster::is_internal;
-use crate::config::{DynamicConfigs, TimestampType as ConfiguredTimestampType};
+use crate::config::{
+    Compression as ConfiguredCompression, DynamicConfigs, TimestampType as ConfiguredTimestampType,
+};
 
 /// How many producers one partition remembers. Kafka sets no limit but their expiry.
 const PRODUCER_ID_COUNT_MAX: usize = 100_000;
@@ -17,7 +20,12 @@ pub(super) fn log_config(configs: &DynamicConfigs, topic: &str) -> LogConfig {
     let unsigned = |bytes: i64| u64::try_from(bytes).unwrap_or(0);
     LogConfig {
         segment_size_bytes_max: unsigned(i64::from(settings.segment_bytes)),
-        segment_ms: settings.segment_ms,
+        // As in Kafka a record that is to be compacted in time is not left in the active segment.
+        segment_ms: if settings.compact {
+            settings.segment_ms.min(settings.max_compaction_lag_ms)
+        } else {
+            settings.segment_ms
+        },
         retention_bytes: settings.retention_bytes.map(unsigned),
         retention_ms: settings.retention_ms,
         compact: settings.compact,
@@ -25,6 +33,9 @@ pub(super) fn log_config(configs: &DynamicConfigs, topic: &str) -> LogConfig {
         compaction_dirty_bytes_min: COMPACTION_DIRTY_BYTES_MIN,
         delete_retention_ms: settings.delete_retention_ms,
         min_compaction_lag_ms: settings.min_compaction_lag_ms,
+        max_compaction_lag_ms: settings.max_compaction_lag_ms,
+        min_cleanable_dirty_ratio: settings.min_cleanable_dirty_ratio,
+        compression: codec(settings.compression),
         timestamp_type: match settings.timestamp_type {
             ConfiguredTimestampType::CreateTime => TimestampType::CreateTime,
             ConfiguredTimestampType::LogAppendTime => TimestampType::LogAppendTime,
@@ -40,5 +51,16 @@ pub(super) fn log_config(configs: &DynamicConfigs, topic: &str) -> LogConfig {
         producer_id_expiration_ms: configs.broker().producer_id_expiration_ms,
         producer_id_count_max: PRODUCER_ID_COUNT_MAX,
         decompressed_size_bytes_max: usize::try_from(settings.max_decompressed_message_bytes).unwrap_or(0),
+    }
+}
+
+fn codec(configured: ConfiguredCompression) -> Option<Compression> {
+    match configured {
+        ConfiguredCompression::Producer => None,
+        ConfiguredCompression::Uncompressed => Some(Compression::None),
+        ConfiguredCompression::Gzip => Some(Compression::Gzip),
+        ConfiguredCompression::Snappy => Some(Compression::Snappy),
+        ConfiguredCompression::Lz4 => Some(Compression::Lz4),
+        ConfiguredCompression::Zstd => Some(Compression::Zstd),
     }
 }

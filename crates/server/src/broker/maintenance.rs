@@ -1,4 +1,4 @@
-//! Keeps logs from growing for ever: retention, compaction of internal topics, pruning of `__share_group_state`.
+//! Keeps logs from growing for ever: retention, compaction, pruning of `__share_group_state`.
 //!
 //! Internal topics are looked after by bytes appended as well as by time, so that a busy test does not fill the
 //! memory before the next interval comes round.
@@ -8,7 +8,7 @@ use sharemark_protocol::{NodeId, Timestamp, TopicIdPartition};
 use sharemark_share_coordinator::{ShareCoordinatorShard, StateRecord};
 
 use super::Broker;
-use super::cluster::SHARE_GROUP_STATE;
+use super::cluster::{SHARE_GROUP_STATE, is_internal};
 use super::input::Now;
 
 /// How large a partition of `__share_group_state` grows before it is pruned without waiting for the interval.
@@ -63,11 +63,17 @@ impl Broker {
     pub(super) fn maintenance_timeout(&self) -> Timestamp {
         let shards = self.nodes.values().flat_map(|node| node.share_states.values());
         let cold = shards.filter_map(ShareCoordinatorShard::poll_timeout).min();
-        [Some(self.next_retention), Some(self.next_prune), Some(self.next_producer_expiry), cold]
-            .into_iter()
-            .flatten()
-            .min()
-            .unwrap_or(Timestamp::MAX)
+        [
+            Some(self.next_retention),
+            Some(self.next_prune),
+            Some(self.next_producer_expiry),
+            Some(self.next_cleaning),
+            cold,
+        ]
+        .into_iter()
+        .flatten()
+        .min()
+        .unwrap_or(Timestamp::MAX)
     }
 
     /// Does what is due for the logs by now.
@@ -77,6 +83,8 @@ impl Broker {
         let retention_ms = settings.log_retention_check_interval_ms.max(1);
         let prune_ms = i64::from(settings.share_state_topic_prune_interval_ms).max(1);
         let producer_expiry_ms = settings.producer_id_expiration_check_interval_ms.max(1);
+        let cleans = settings.log_cleaner_enable;
+        let cleaning_ms = settings.log_cleaner_backoff_ms.max(1);
         if self.next_retention <= now.clock {
             self.next_retention = now.clock.plus_ms(retention_ms);
             self.apply_retention(now);
@@ -84,6 +92,12 @@ impl Broker {
         if self.next_producer_expiry <= now.clock {
             self.next_producer_expiry = now.clock.plus_ms(producer_expiry_ms);
             self.expire_producers(now);
+        }
+        if self.next_cleaning <= now.clock {
+            self.next_cleaning = now.clock.plus_ms(cleaning_ms);
+            if cleans {
+                self.clean_logs(now);
+            }
         }
         if self.next_prune <= now.clock {
             self.next_prune = now.clock.plus_ms(prune_ms);
@@ -97,6 +111,19 @@ impl Broker {
     fn expire_producers(&mut self, now: Now) {
         for (_, _, partition) in self.cluster.partitions_mut() {
             partition.log.expire_producers(now.clock);
+        }
+    }
+
+    /// Compacts users' topics that are due for it.
+    fn clean_logs(&mut self, now: Now) {
+        let due: Vec<TopicIdPartition> = self
+            .cluster
+            .partitions_mut()
+            .filter(|(name, _, partition)| !is_internal(name) && partition.log.is_cleaning_due(now.clock))
+            .map(|(_, at, _)| at)
+            .collect();
+        for at in due {
+            self.with_log(at, |log, writes| log.compact(now.clock, CompactionScope::ClosedSegments, writes));
         }
     }
 

@@ -27,6 +27,15 @@ impl FromConfig for i64 {
     }
 }
 
+impl FromConfig for f64 {
+    fn from_config(value: Option<ConfigValue>) -> Self {
+        match value {
+            Some(ConfigValue::Double(number)) => number,
+            _ => 0.0,
+        }
+    }
+}
+
 impl FromConfig for i32 {
     fn from_config(value: Option<ConfigValue>) -> Self {
         Self::try_from(i64::from_config(value)).unwrap_or(Self::MAX)
@@ -88,6 +97,7 @@ settings! {
         max_incremental_fetch_session_cache_slots: i32 = "max.incremental.fetch.session.cache.slots",
         max_request_partition_size_limit: i32 = "max.request.partition.size.limit",
         log_retention_check_interval_ms: i64 = "log.retention.check.interval.ms",
+        log_cleaner_enable: bool = "log.cleaner.enable",
         log_cleaner_backoff_ms: i64 = "log.cleaner.backoff.ms",
         producer_id_expiration_ms: i64 = "producer.id.expiration.ms",
         producer_id_expiration_check_interval_ms: i64 = "producer.id.expiration.check.interval.ms",
@@ -220,7 +230,7 @@ pub enum Compression {
 }
 
 /// What is in force for a topic.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TopicSettings {
     /// Whether `cleanup.policy` has `compact`.
     pub compact: bool,
@@ -250,6 +260,10 @@ pub struct TopicSettings {
     pub delete_retention_ms: i64,
     /// Holds `min.compaction.lag.ms`.
     pub min_compaction_lag_ms: i64,
+    /// Holds `max.compaction.lag.ms`.
+    pub max_compaction_lag_ms: i64,
+    /// Holds `min.cleanable.dirty.ratio`.
+    pub min_cleanable_dirty_ratio: f64,
     /// Holds `file.delete.delay.ms`.
     pub file_delete_delay_ms: i64,
     /// Holds `errors.deadletterqueue.group.enable`.
@@ -287,6 +301,8 @@ impl TopicSettings {
             },
             delete_retention_ms: long("delete.retention.ms"),
             min_compaction_lag_ms: long("min.compaction.lag.ms"),
+            max_compaction_lag_ms: long("max.compaction.lag.ms"),
+            min_cleanable_dirty_ratio: FromConfig::from_config(lookup("min.cleanable.dirty.ratio")),
             file_delete_delay_ms: long("file.delete.delay.ms"),
             dlq_group_enable: FromConfig::from_config(lookup("errors.deadletterqueue.group.enable")),
         }

@@ -181,6 +181,46 @@ pub(super) fn isolation_level(arguments: &mut Arguments) -> Result<i8, CommandEr
     }
 }
 
+/// `read t-0 [offset=0] [isolation=uncommitted]`: fetches until nothing more comes, as a consumer does. A single fetch
+/// stops where Kafka's segments do.
+pub(super) fn read(session: &mut Session<'_>, arguments: &mut Arguments) -> Result<String, CommandError> {
+    let (topic_id, topic, partition) = session.partition(&arguments.word("partition")?)?;
+    let isolation_level = isolation_level(arguments)?;
+    let mut offset = arguments.number("offset", 0)?;
+    let mut output = String::new();
+    loop {
+        let fetched = FetchPartition {
+            partition,
+            current_leader_epoch: -1,
+            fetch_offset: offset,
+            partition_max_bytes: 1 << 20,
+            ..FetchPartition::default()
+        };
+        let name = session.names.wire(&topic);
+        let request = FetchRequest {
+            replica_id: -1,
+            isolation_level,
+            min_bytes: 1,
+            max_bytes: 50 << 20,
+            session_epoch: -1,
+            topics: vec![FetchTopic { topic: name, topic_id, partitions: vec![fetched] }],
+            ..FetchRequest::default()
+        };
+        let answer = session.call(&request, 18)?;
+        let data = answer.responses.first().and_then(|topic| topic.partitions.first());
+        let data = data.ok_or("no partition in the answer")?;
+        let bytes = data.records.as_ref().map(Records::to_bytes).unwrap_or_default();
+        let batches = decode_batches(&bytes).map_err(|error| error.to_string())?;
+        let Some(last) = batches.last() else {
+            return Ok(format!("{output}{topic}-{partition} {} next={offset}\n", error(data.error_code)));
+        };
+        offset = last.last_offset() + 1;
+        for batch in &batches {
+            output += &show_batch(session, batch);
+        }
+    }
+}
+
 /// `fetch t-0 [offset=0] [isolation=uncommitted] [wait=0] [min-bytes=1] [max-bytes=N] [apart] [headers] [version=18]`
 ///
 /// With `apart`, and with `headers`, a line for each record, whatever batch it came in.

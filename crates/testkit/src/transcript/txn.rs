@@ -9,6 +9,7 @@ use m::add_partitions_to_txn_request::{
     AddPartitionsToTxnRequest, AddPartitionsToTxnTopic, AddPartitionsToTxnTransaction,
 };
 use m::add_share_acks_to_txn_request::{AddShareAcksToTxnRequest, AddShareAcksTopic};
+use m::describe_producers_request::{DescribeProducersRequest, TopicRequest};
 use m::describe_transactions_request::DescribeTransactionsRequest;
 use m::end_txn_request::EndTxnRequest;
 use m::init_producer_id_request::InitProducerIdRequest;
@@ -267,16 +268,56 @@ pub(super) fn describe_txn(
     Ok(output + "\n")
 }
 
-/// `list-txns [states=Ongoing]`: those of this run.
+/// `describe-producers t-0 ...`: those of this run's partitions.
+pub(super) fn describe_producers(
+    session: &mut Session<'_>,
+    arguments: &mut Arguments,
+) -> Result<String, CommandError> {
+    let mut topics = Vec::new();
+    for word in arguments.words_until("") {
+        let (topic, partition) = topic_partition(&word)?;
+        topics.push(TopicRequest { name: session.names.wire(&topic), partition_indexes: vec![partition] });
+    }
+    let answer = session.call(&DescribeProducersRequest { topics }, 0)?;
+    let mut output = String::new();
+    for topic in &answer.topics {
+        let name = session.names.shown(&topic.name);
+        for partition in &topic.partitions {
+            let _ = writeln!(output, "{name}-{} {}", partition.partition_index, error(partition.error_code));
+            let mut states: Vec<_> = partition.active_producers.iter().collect();
+            states.sort_by_key(|state| state.producer_id);
+            for state in states {
+                let producer = session.names.producer(state.producer_id);
+                let _ = writeln!(
+                    output,
+                    "  {producer}/{} last_sequence={} coordinator_epoch={} open_since={}",
+                    state.producer_epoch,
+                    state.last_sequence,
+                    state.coordinator_epoch,
+                    state.current_txn_start_offset
+                );
+            }
+        }
+    }
+    Ok(output)
+}
+
+/// `list-txns [states=Ongoing] [producers=p1] [older-than=MS] [pattern=x.*] [version=2]`: those of this run.
 pub(super) fn list_txns(
     session: &mut Session<'_>,
     arguments: &mut Arguments,
 ) -> Result<String, CommandError> {
+    let mut producer_id_filters = Vec::new();
+    for name in arguments.list("producers").unwrap_or_default() {
+        producer_id_filters.push(session.producer(&name)?.id);
+    }
     let request = ListTransactionsRequest {
         state_filters: arguments.list("states").unwrap_or_default().into_iter().map(Into::into).collect(),
-        ..ListTransactionsRequest::default()
+        producer_id_filters,
+        duration_filter: arguments.number("older-than", -1)?,
+        transactional_id_pattern: arguments.option("pattern").map(Into::into),
     };
-    let answer = session.call(&request, 1)?;
+    let answer = session.call(&request, arguments.number("version", 2)?)?;
     let mut lines = Vec::new();
     for state in &answer.transaction_states {
         if session.names.is_ours(&state.transactional_id) {

@@ -126,7 +126,13 @@ fn aborted_records_go_and_a_marker_goes_after_its_data() {
     let mut aborted = Vec::new();
     log.aborted_transactions(OffsetRange::new(at(0), at(5)).unwrap(), &mut aborted);
     assert!(aborted.is_empty());
+    let batches = read(&log, 0, Isolation::ReadCommitted);
+    assert_eq!(
+        batches[1].extent.record_count, 1,
+        "a batch of its transaction was met, so the marker's time begins later"
+    );
 
+    compact(&mut log, NOW, CompactionScope::Whole);
     compact(&mut log, NOW.plus_ms(1000), CompactionScope::Whole);
     let batches = read(&log, 0, Isolation::ReadCommitted);
     assert_eq!(ranges(&batches), [(0, 0), (2, 2), (3, 3), (4, 4), (5, 5)]);

@@ -23,6 +23,7 @@ public final class Main {
   public static void main(String[] names) throws Exception {
     Map<String, Case> cases = new LinkedHashMap<>();
     AdminCases.add(cases);
+    ClusterCases.add(cases);
     ProducerCases.add(cases);
     TransactionCases.add(cases);
     ShareCases.add(cases);
