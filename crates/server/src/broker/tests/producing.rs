@@ -44,11 +44,7 @@ fn half_a_producer_is_no_producer() {
 }
 
 fn described(core: &mut Core) -> usize {
-    let topic = m::describe_producers_request::TopicRequest {
-        name: "t".into(),
-        partition_indexes: vec![0],
-        ..Default::default()
-    };
+    let topic = m::describe_producers_request::TopicRequest { name: "t".into(), partition_indexes: vec![0] };
     let request = m::describe_producers_request::DescribeProducersRequest { topics: vec![topic] };
     let ResponseMessage::DescribeProducers(answer) = core.call(0, RequestMessage::DescribeProducers(request))
     else {
