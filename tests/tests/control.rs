@@ -10,5 +10,7 @@ mod endpoint;
 mod inspect;
 #[path = "control/metrics.rs"]
 mod metrics;
+#[path = "control/nodes.rs"]
+mod nodes;
 #[path = "control/support.rs"]
 mod support;

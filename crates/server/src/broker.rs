@@ -60,6 +60,7 @@ mod maintenance;
 mod metadata;
 mod metrics;
 mod node;
+mod nodes;
 mod offset_for_leader_epoch;
 mod operations;
 mod parked;
@@ -106,6 +107,7 @@ pub use metrics::{
     SharePartitionFigures, SharePartitionMetrics,
 };
 use node::Node;
+pub use nodes::NodeProblem;
 use parked::{Parked, Wait, Wake};
 use random::Random;
 
@@ -124,6 +126,8 @@ pub struct Broker {
     archiving: BTreeSet<(NodeId, SharePartitionKey)>,
     /// Transaction shards that may owe markers, by node and partition.
     owing: BTreeSet<(NodeId, i32)>,
+    /// Share shards that were loaded in this step, by node and partition.
+    loaded_share_states: BTreeSet<(NodeId, TopicIdPartition)>,
     /// How many share partitions have been loaded, at any node.
     share_loads: u64,
     /// Internal partitions that have grown enough to be compacted or pruned.
@@ -169,6 +173,7 @@ impl Broker {
             crossings: VecDeque::new(),
             archiving: BTreeSet::new(),
             owing: BTreeSet::new(),
+            loaded_share_states: BTreeSet::new(),
             share_loads: 0,
             overgrown: BTreeSet::new(),
             changed: BTreeSet::new(),
@@ -209,6 +214,8 @@ impl Broker {
                 self.carry_out(now, crossing);
             } else if let Some((node, shard)) = self.owing.pop_first() {
                 self.pump_markers(now, node, shard);
+            } else if let Some((node, partition)) = self.loaded_share_states.pop_first() {
+                self.reconcile(now, node, partition);
             } else if let Some(partition) = self.changed.pop_first() {
                 self.wake_waiting_for(now, partition);
             } else if let Some(partition) = self.overgrown.pop_first() {

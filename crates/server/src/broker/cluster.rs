@@ -34,6 +34,8 @@ pub(super) struct Cluster {
     pub(super) id: String,
     /// The nodes, in ascending order; fixed for the life of the process.
     pub(super) nodes: Vec<NodeId>,
+    /// Those of them that run, in ascending order.
+    pub(super) running: Vec<NodeId>,
     /// The finalized and supported features.
     pub(super) features: Features,
     /// Counts the changes of features.
@@ -103,6 +105,7 @@ impl Cluster {
         assert!(!nodes.is_empty(), "a cluster has at least one node");
         Self {
             id,
+            running: nodes.clone(),
             nodes,
             features,
             features_epoch: 1,
@@ -247,14 +250,37 @@ impl Cluster {
         assert!(stored_bytes == self.stored_bytes, "the bytes of all logs are counted");
     }
 
+    /// Returns the partitions whose leader does not run, each with another one: a replica that runs, or else any
+    /// node that does, which takes the leader's place among the replicas.
+    pub(super) fn decide_leaders(&self) -> Vec<(TopicIdPartition, NodeId, Vec<NodeId>)> {
+        let mut moves = Vec::new();
+        for topic in self.topics.values() {
+            for (partition, index) in topic.partitions.iter().zip(0..) {
+                if self.running.contains(&partition.leader) {
+                    continue;
+                }
+                let at = TopicIdPartition { topic_id: topic.id, partition: index };
+                let mut replicas = partition.replicas.clone();
+                let leader = replicas.iter().copied().find(|node| self.running.contains(node));
+                let leader = leader.unwrap_or_else(|| {
+                    let leader = self.running[moves.len() % self.running.len()];
+                    replicas.iter_mut().filter(|it| **it == partition.leader).for_each(|it| *it = leader);
+                    leader
+                });
+                moves.push((at, leader, replicas));
+            }
+        }
+        moves
+    }
+
     /// Returns replicas for `partition_count` new partitions: leaders go round the nodes, followers come after
     /// their leader.
     pub(super) fn place(&mut self, partition_count: usize, replica_count: usize) -> Vec<Vec<NodeId>> {
         let start = self.placed;
-        self.placed = (self.placed + partition_count) % self.nodes.len();
-        let node = |index: usize| self.nodes[index % self.nodes.len()];
+        self.placed = (self.placed + partition_count) % self.running.len();
+        let node = |index: usize| self.running[index % self.running.len()];
         (start..start + partition_count)
-            .map(|first| (first..first + replica_count.min(self.nodes.len())).map(node).collect())
+            .map(|first| (first..first + replica_count.min(self.running.len())).map(node).collect())
             .collect()
     }
 }

@@ -168,6 +168,7 @@ impl Broker {
         let shard = self.replayed_share_shard(at);
         if let Some(node) = self.nodes.get_mut(&leader) {
             node.share_states.insert(at.partition, shard);
+            self.loaded_share_states.insert((leader, at));
         }
     }
 

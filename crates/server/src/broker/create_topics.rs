@@ -176,7 +176,7 @@ impl Broker {
             let text = "Number of partitions was set to an invalid non-positive value.";
             return Err((ErrorCode::InvalidPartitions, text.into()));
         };
-        let node_count = self.cluster.nodes.len();
+        let node_count = self.cluster.running.len();
         if node_count < replicas {
             let text = format!(
                 "Unable to replicate the partition {replicas} time(s): The target replication factor of {replicas} cannot be reached because only {node_count} broker(s) are registered."

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use sharemark_protocol::ErrorCode;
 use sharemark_protocol::messages::ResponseMessage;
 use sharemark_protocol::messages::describe_topic_partitions_request::DescribeTopicPartitionsRequest;
 use sharemark_protocol::messages::describe_topic_partitions_response::{
     Cursor, DescribeTopicPartitionsResponse, DescribeTopicPartitionsResponsePartition,
     DescribeTopicPartitionsResponseTopic,
 };
+use sharemark_protocol::{ErrorCode, NodeId};
 
 use super::Broker;
 use super::authorize::{Operation, Resource, authorize};
@@ -66,7 +66,7 @@ impl Broker {
                 break;
             }
             let shown = topic.partitions.len().saturating_sub(first).min(room);
-            response.topics.push(described(topic, first, shown));
+            response.topics.push(described(topic, first, shown, &self.cluster.running));
             room -= shown;
             if first + shown < topic.partitions.len() {
                 response.next_cursor = cursor(name, first + shown);
@@ -89,7 +89,12 @@ fn failed(name: &str, error: ErrorCode) -> DescribeTopicPartitionsResponseTopic 
     }
 }
 
-fn described(topic: &Topic, first: usize, count: usize) -> DescribeTopicPartitionsResponseTopic {
+fn described(
+    topic: &Topic,
+    first: usize,
+    count: usize,
+    running: &[NodeId],
+) -> DescribeTopicPartitionsResponseTopic {
     DescribeTopicPartitionsResponseTopic {
         error_code: ErrorCode::None.code(),
         name: Some((&*topic.name).into()),
@@ -101,24 +106,31 @@ fn described(topic: &Topic, first: usize, count: usize) -> DescribeTopicPartitio
             .zip(0..)
             .skip(first)
             .take(count)
-            .map(described_partition)
+            .map(|(partition, index)| described_partition(partition, index, running))
             .collect(),
         topic_authorized_operations: TOPIC_OPERATIONS,
     }
 }
 
-fn described_partition((partition, index): (&Partition, i32)) -> DescribeTopicPartitionsResponsePartition {
-    let replicas: Vec<i32> = partition.replicas.iter().map(|node| node.get()).collect();
+fn described_partition(
+    partition: &Partition,
+    index: i32,
+    running: &[NodeId],
+) -> DescribeTopicPartitionsResponsePartition {
+    let ids = |runs: bool| -> Vec<i32> {
+        let replicas = partition.replicas.iter().filter(|node| running.contains(node) == runs);
+        replicas.map(|node| node.get()).collect()
+    };
     DescribeTopicPartitionsResponsePartition {
         error_code: ErrorCode::None.code(),
         partition_index: index,
         leader_id: partition.leader.get(),
         leader_epoch: partition.leader_epoch.get(),
-        isr_nodes: replicas.clone(),
-        replica_nodes: replicas,
+        isr_nodes: ids(true),
+        replica_nodes: partition.replicas.iter().map(|node| node.get()).collect(),
         // Every replica is in sync, so there is nobody else to elect; empty lists, never null.
         eligible_leader_replicas: Some(Vec::new()),
         last_known_elr: Some(Vec::new()),
-        offline_replicas: Vec::new(),
+        offline_replicas: ids(false),
     }
 }

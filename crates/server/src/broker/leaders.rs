@@ -58,8 +58,8 @@ impl Broker {
         let from = std::mem::replace(&mut partition.leader, to);
         partition.leader_epoch = LeaderEpoch::new(partition.leader_epoch.get() + 1);
         partition.log.begin_leader_epoch(partition.leader_epoch);
-        let Some(node) = self.nodes.get(&from) else { return };
-        let held = node.share_partitions.keys();
+        // A node that has stopped holds nothing any more.
+        let held = self.nodes.get(&from).into_iter().flat_map(|node| node.share_partitions.keys());
         let held: Vec<SharePartitionKey> = held
             .filter(|key| key.topic_id == at.topic_id && key.partition == at.partition)
             .cloned()
@@ -72,9 +72,11 @@ impl Broker {
         self.changed.insert(at);
     }
 
-    /// Returns the nodes with the address that clients of `listener` are told.
+    /// Returns the nodes that run with the address that clients of `listener` are told.
     pub(super) fn endpoints(&self, listener: ListenerId) -> impl Iterator<Item = (NodeId, &Endpoint)> {
-        self.cluster.configs.start().nodes.iter().filter_map(move |node| {
+        let running = self.cluster.configs.start().nodes.iter();
+        let running = running.filter(|node| self.nodes.contains_key(&node.id));
+        running.filter_map(move |node| {
             let listener = node.listeners.get(usize::from(listener.0))?;
             Some((node.id, &listener.advertised))
         })
@@ -103,7 +105,7 @@ impl Broker {
 
     /// Returns the node that stands for the controller.
     pub(super) fn controller(&self) -> NodeId {
-        self.cluster.nodes[0]
+        self.cluster.running.first().copied().unwrap_or(self.cluster.nodes[0])
     }
 
     /// Returns the rack that nodes are told to be in.

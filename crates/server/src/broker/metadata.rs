@@ -9,7 +9,7 @@ use sharemark_protocol::messages::metadata_request::{MetadataRequest, MetadataRe
 use sharemark_protocol::messages::metadata_response::{
     MetadataResponse, MetadataResponseBroker, MetadataResponsePartition, MetadataResponseTopic,
 };
-use sharemark_protocol::{ErrorCode, TopicId};
+use sharemark_protocol::{ErrorCode, NodeId, TopicId};
 
 use super::Broker;
 use super::authorize::{Operation, Resource, authorize};
@@ -35,7 +35,7 @@ impl Broker {
             Some(topics) => origin.api_version == 0 && topics.is_empty(),
         };
         let topics = if all {
-            self.cluster.topics().map(|topic| described(topic, operations)).collect()
+            self.cluster.topics().map(|topic| described(topic, operations, &self.cluster.running)).collect()
         } else {
             self.asked_topics(now, origin, request, operations)
         };
@@ -121,14 +121,14 @@ impl Broker {
             }
         }
         match self.cluster.topic_named(name) {
-            Some(topic) => described(topic, operations),
+            Some(topic) => described(topic, operations, &self.cluster.running),
             None => failed(ErrorCode::UnknownTopicOrPartition),
         }
     }
 
     fn topic_by_id(&self, asked: &MetadataRequestTopic, operations: i32) -> MetadataResponseTopic {
         match self.cluster.topic(asked.topic_id) {
-            Some(topic) => described(topic, operations),
+            Some(topic) => described(topic, operations, &self.cluster.running),
             None => MetadataResponseTopic {
                 error_code: ErrorCode::UnknownTopicId.code(),
                 name: None,
@@ -163,26 +163,34 @@ fn refused(request: &MetadataRequest, error: ErrorCode) -> MetadataResponse {
     MetadataResponse { topics, error_code: error.code(), ..MetadataResponse::default() }
 }
 
-fn described(topic: &Topic, operations: i32) -> MetadataResponseTopic {
+fn described(topic: &Topic, operations: i32, running: &[NodeId]) -> MetadataResponseTopic {
     MetadataResponseTopic {
         error_code: ErrorCode::None.code(),
         name: Some((&*topic.name).into()),
         topic_id: topic.id,
         is_internal: topic.is_internal(),
-        partitions: topic.partitions.iter().zip(0..).map(described_partition).collect(),
+        partitions: topic
+            .partitions
+            .iter()
+            .zip(0..)
+            .map(|(partition, index)| described_partition(partition, index, running))
+            .collect(),
         topic_authorized_operations: operations,
     }
 }
 
-fn described_partition((partition, index): (&Partition, i32)) -> MetadataResponsePartition {
-    let replicas: Vec<i32> = partition.replicas.iter().map(|node| node.get()).collect();
+fn described_partition(partition: &Partition, index: i32, running: &[NodeId]) -> MetadataResponsePartition {
+    let ids = |runs: bool| -> Vec<i32> {
+        let replicas = partition.replicas.iter().filter(|node| running.contains(node) == runs);
+        replicas.map(|node| node.get()).collect()
+    };
     MetadataResponsePartition {
         error_code: ErrorCode::None.code(),
         partition_index: index,
         leader_id: partition.leader.get(),
         leader_epoch: partition.leader_epoch.get(),
-        isr_nodes: replicas.clone(),
-        replica_nodes: replicas,
-        offline_replicas: Vec::new(),
+        isr_nodes: ids(true),
+        replica_nodes: partition.replicas.iter().map(|node| node.get()).collect(),
+        offline_replicas: ids(false),
     }
 }

@@ -3,13 +3,18 @@
 use sharemark_protocol::messages::RequestMessage;
 
 use super::Broker;
-use super::input::{ConnectionId, Now, Request};
+use super::input::{ConnectionId, Now, Output, Request};
 
 impl Broker {
     /// Hands a request to the handler of its kind.
     #[expect(clippy::too_many_lines, reason = "one arm for each kind of request, and nothing else")]
     pub(super) fn handle_request(&mut self, now: Now, request: Request) {
         let Request { origin, message, checked } = request;
+        if !self.nodes.contains_key(&origin.node) {
+            // Its node has been stopped meanwhile.
+            self.output(Output::Close { connection: origin.connection });
+            return;
+        }
         match message {
             RequestMessage::AddPartitionsToTxn(body) => {
                 self.handle_add_partitions_to_txn(now, &origin, &body)

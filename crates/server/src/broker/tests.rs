@@ -3,6 +3,7 @@
 mod admin;
 mod fetching;
 mod internal_topics;
+mod nodes;
 mod producing;
 
 use sharemark_log::batch::BatchBuilder;
@@ -13,10 +14,14 @@ use sharemark_protocol::{NodeId, Producer, Timestamp, TopicId};
 use super::{Broker, ConnectionId, Input, ListenerId, Now, Origin, Output, Principal, Request};
 use crate::config::{BrokerConfig, ConfigBuilder};
 
-/// A broker of one node whose two clocks are one.
+/// A broker whose two clocks are one.
 struct Core {
     broker: Broker,
     now: Timestamp,
+    /// The node that is asked.
+    node: NodeId,
+    /// The last connection of those that are used once.
+    connection: u64,
 }
 
 impl Core {
@@ -28,11 +33,16 @@ impl Core {
         let config = change(BrokerConfig::builder().topic("t:2").topic("u"));
         let now = Timestamp::from_ms(1_000_000);
         let broker = Broker::new(config.build(&mut Vec::new()).unwrap(), Now { clock: now, real: now });
-        Self { broker, now }
+        Self { broker, now, node: NodeId::new(0), connection: 1_000 }
     }
 
     fn handle(&mut self, input: Input) {
         self.broker.handle(Now { clock: self.now, real: self.now }, input);
+        self.check();
+    }
+
+    /// Flushes what was written, and checks what must hold between two inputs.
+    fn check(&mut self) {
         while let Some(flush) = self.broker.poll_flush() {
             let now = Now { clock: self.now, real: self.now };
             self.broker.handle(now, Input::Flushed(flush.number));
@@ -50,7 +60,7 @@ impl Core {
     fn send_on(&mut self, connection: u64, api_version: i16, message: RequestMessage) -> Option<Output> {
         let origin = Origin {
             connection: ConnectionId(connection),
-            node: NodeId::new(0),
+            node: self.node,
             listener: ListenerId(0),
             principal: Principal::anonymous(),
             client_id: None,
@@ -73,6 +83,12 @@ impl Core {
         self.broker.cluster.topic_named(name).unwrap().id
     }
 
+    /// Returns the node that leads a partition.
+    fn leader_of(&self, topic: &str, partition: i32) -> NodeId {
+        let at = sharemark_protocol::TopicIdPartition { topic_id: self.topic_id(topic), partition };
+        self.broker.cluster.partition(at).unwrap().leader
+    }
+
     /// Lets a member join a group, and returns the error code.
     fn join(&mut self, group: &str, member: &str) -> i16 {
         self.find_coordinator(0, group);
@@ -91,13 +107,18 @@ impl Core {
         answer.error_code
     }
 
+    /// Finds a coordinator, which is asked from now on.
     fn find_coordinator(&mut self, key_type: i8, key: &str) {
         let request = m::find_coordinator_request::FindCoordinatorRequest {
             key_type,
             coordinator_keys: vec![key.into()],
             ..Default::default()
         };
-        self.call(6, RequestMessage::FindCoordinator(request));
+        let answer = self.call(6, RequestMessage::FindCoordinator(request));
+        let ResponseMessage::FindCoordinator(answer) = answer else {
+            panic!("an answer is of its request's kind")
+        };
+        self.node = NodeId::new(answer.coordinators[0].node_id);
     }
 
     /// Gives a transactional id its producer.

@@ -131,7 +131,7 @@ impl Broker {
             Some(ConfigValue::Number(factor)) => usize::try_from(factor).unwrap_or(1),
             Some(_) | None => 1,
         };
-        factor.clamp(1, self.cluster.nodes.len())
+        factor.clamp(1, self.cluster.running.len().max(1))
     }
 
     /// Creates a topic whose name, configuration and assignment have been judged.

@@ -179,7 +179,7 @@ impl Broker {
         shard.decide_end_transaction_marker(self.share_marker(marker), version, policy, now.clock)
     }
 
-    fn resolution_policy(&self, key: &SharePartitionKey) -> ResolutionPolicy {
+    pub(super) fn resolution_policy(&self, key: &SharePartitionKey) -> ResolutionPolicy {
         let config = self.share_partition_config(&key.group_id);
         let ignores_limit = self.cluster.configs.broker().share_txn_abort_ignores_delivery_limit;
         let at = TopicIdPartition { topic_id: key.topic_id, partition: key.partition };
@@ -191,7 +191,7 @@ impl Broker {
     }
 
     /// Tells the leader of a share partition what became of a transaction's acknowledgements.
-    fn resolve_share_partition(
+    pub(super) fn resolve_share_partition(
         &mut self,
         now: Now,
         resolved: &ResolvedPartition,

@@ -36,6 +36,8 @@ pub(super) struct ListenerContext {
     pub(super) meters: Arc<RequestMeters>,
     /// Turns true when the server stops.
     pub(super) stopping: watch::Receiver<bool>,
+    /// Turns true when the node stops.
+    pub(super) node_stopped: watch::Receiver<bool>,
     /// Holds `connections.max.idle.ms`.
     pub(super) idle_max: Duration,
     /// Holds `socket.request.max.bytes`.
@@ -56,6 +58,8 @@ enum ConnectionError {
     Idle,
     /// The core asked for it.
     Closed,
+    /// The node stops.
+    NodeStopped,
     /// The server stops.
     Stopping,
 }
@@ -68,6 +72,7 @@ impl fmt::Display for ConnectionError {
             Self::Write(error) => error.fmt(f),
             Self::Idle => f.write_str("it was idle"),
             Self::Closed => f.write_str("its request closes it"),
+            Self::NodeStopped => f.write_str("its node stops"),
             Self::Stopping => f.write_str("the server stops"),
         }
     }
@@ -95,7 +100,12 @@ pub(super) async fn serve(
     let (socket, writer) = stream.into_split();
     let frames = FrameReader::new(socket, context.frame_bytes_max);
     let mut connection = Connection { id, client_host, context, frames, writer, from_owner };
-    match connection.run().await {
+    let mut node_stopped = connection.context.node_stopped.clone();
+    let outcome = tokio::select! {
+        outcome = connection.run() => outcome,
+        Ok(_) = node_stopped.wait_for(|stopped| *stopped) => Err(ConnectionError::NodeStopped),
+    };
+    match outcome {
         Ok(()) | Err(ConnectionError::Stopping) => {}
         Err(error) => debug!(connection = id.0, peer = %connection.client_host, %error, "connection closed"),
     }

@@ -6,6 +6,7 @@ mod http;
 mod inspect;
 mod json;
 mod metrics;
+mod nodes;
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,6 +16,7 @@ use crossbeam_channel::Sender;
 use super::desk::{self, Desk, Ended};
 use super::meters::RequestMeters;
 use super::owner::Message;
+use super::server::Listening;
 pub use clock::ClockView;
 pub(super) use http::serve;
 
@@ -53,6 +55,7 @@ impl From<Ended> for ControlError {
 pub(super) struct Control {
     pub(super) inbox: Sender<Message>,
     pub(super) meters: Arc<RequestMeters>,
+    pub(super) listening: Arc<Listening>,
 }
 
 /// A verb: what it does on the owner's thread.
@@ -86,3 +89,4 @@ impl Control {
 pub(super) use clock::{advance, hold, release, view};
 pub(super) use inspect::{leaders, requests, share_partition, transaction, transactions};
 pub(super) use metrics::render;
+pub(super) use nodes::nodes;

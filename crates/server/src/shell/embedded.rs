@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use sharemark_protocol::NodeId;
+
 use super::control::{self, ClockView, ControlError, render};
 use super::requests::RequestView;
 use super::server::Server;
@@ -113,5 +115,39 @@ impl Server {
     /// If the server has ended.
     pub fn requests(&self, last: usize) -> Result<Vec<RequestView>, ControlError> {
         self.control().call(move |desk| control::requests(desk, last))
+    }
+
+    /// Returns each node of the cluster, and whether it runs.
+    ///
+    /// # Errors
+    ///
+    /// If the server has ended.
+    pub fn nodes(&self) -> Result<Vec<(NodeId, bool)>, ControlError> {
+        self.control().call(control::nodes)
+    }
+
+    /// Stops a node: its listeners and connections close, another node leads what it led, in a new leader epoch, and
+    /// what it kept in memory is gone: locks, sessions, coordinators, which are rebuilt from their logs.
+    ///
+    /// # Errors
+    ///
+    /// - `NotFound` if there is no such node.
+    /// - `Conflict` if it does not run.
+    /// - `Ended` if the server has ended.
+    pub fn stop_node(&self, id: i32) -> Result<(), ControlError> {
+        let control = self.control();
+        control.wait_for(control.clone().stop_node(NodeId::new(id)))
+    }
+
+    /// Starts a stopped node again, at its old addresses. It leads nothing but what nobody else does.
+    ///
+    /// # Errors
+    ///
+    /// - `NotFound` if there is no such node.
+    /// - `Conflict` if it runs, or somebody else has its address.
+    /// - `Ended` if the server has ended.
+    pub fn start_node(&self, id: i32) -> Result<(), ControlError> {
+        let control = self.control();
+        control.wait_for(control.clone().start_node(NodeId::new(id)))
     }
 }

@@ -1,6 +1,7 @@
 //! A running broker: its listeners, its owner thread, and how it is stopped.
 
 mod accept;
+mod listening;
 
 use std::fmt;
 use std::io;
@@ -23,9 +24,11 @@ use super::machine;
 use super::meters::RequestMeters;
 use super::owner::{self, Message, OwnerError};
 use super::requests::RequestLog;
-use crate::broker::Broker;
+use crate::broker::{Broker, ListenerId};
 use crate::config::{BrokerConfig, BuildError, ConfigBuilder, Endpoint};
-use accept::{Accept, Bound};
+use accept::{Accept, Bound, unknown_apis};
+use listening::ListenerPlace;
+pub(super) use listening::Listening;
 
 /// How many messages may wait for the owner; a task with one more waits for room.
 const INBOX_MESSAGES_MAX: usize = 1024;
@@ -199,13 +202,19 @@ impl Server {
         let (inbox, from_tasks) = bounded(INBOX_MESSAGES_MAX);
         let (stopping, stopping_seen) = watch::channel(false);
         let (alive, connections) = mpsc::channel(1);
-        let control = Control { inbox: inbox.clone(), meters: Arc::new(RequestMeters::new()) };
+        let control = Control {
+            inbox: inbox.clone(),
+            meters: Arc::new(RequestMeters::new()),
+            listening: Arc::default(),
+        };
         let control_address = match control_listener {
             Some(listener) => Some(serve_control(&runtime, listener, &control, &stopping_seen)?),
             None => None,
         };
         let accept = Accept::new(&config, &control, stopping_seen, alive);
-        accept.spawn_all(&runtime, &config, listeners)?;
+        let places = places(&config, listeners)?;
+        let begun = control.listening.begin(accept, runtime.handle().clone(), places);
+        begun.map_err(ServerError::System)?;
         let requests = RequestLog::new(control_address.is_some());
         let (has_ended, ended) = watch::channel(false);
         let owner = thread::Builder::new()
@@ -287,6 +296,7 @@ impl Server {
 
     fn shut_down(&mut self) -> Result<(), ServerError> {
         self.stopping.send_replace(true);
+        self.control.listening.end();
         // An error means that the owner has ended already.
         drop(self.inbox.send(Message::Stop));
         let outcome = match self.owner.take().map(JoinHandle::join) {
@@ -332,6 +342,24 @@ fn bind(config: &mut BrokerConfig) -> Result<Vec<Bound>, ServerError> {
         }
     }
     Ok(bound)
+}
+
+/// Returns each open socket with the node and the listener that it belongs to.
+fn places(
+    config: &BrokerConfig,
+    bound: Vec<Bound>,
+) -> Result<Vec<(NodeId, ListenerPlace, StdListener)>, ServerError> {
+    let mut places = Vec::new();
+    for Bound { node, listener, socket } in bound {
+        let node = &config.nodes[node];
+        let place = ListenerPlace {
+            listener: ListenerId(u16::try_from(listener).unwrap_or(u16::MAX)),
+            address: socket.local_addr().map_err(ServerError::System)?,
+            unknown_apis: unknown_apis(config, &node.listeners[listener].name),
+        };
+        places.push((node.id, place, socket));
+    }
+    Ok(places)
 }
 
 fn bind_control(address: &str) -> Result<StdListener, ServerError> {

@@ -2,7 +2,7 @@
 
 use sharemark_protocol::messages as m;
 use sharemark_protocol::messages::{RequestMessage, ResponseMessage};
-use sharemark_protocol::{ErrorCode, TopicIdPartition};
+use sharemark_protocol::{ErrorCode, Producer, TopicIdPartition};
 
 use super::{BatchBuilder, Core, Now, as_share_fetch, produce, produce_errors};
 
@@ -67,9 +67,15 @@ fn share_states_begin_anew() {
 }
 
 /// Stages the acknowledgement of the first record, and returns what comes of it.
-fn stage(core: &mut Core) -> i16 {
-    use m::txn_share_acknowledge_request as request;
+pub(super) fn stage(core: &mut Core) -> i16 {
     let producer = core.init_producer("x");
+    core.node = core.leader_of("t", 0);
+    stage_as(core, producer)
+}
+
+/// As [`stage`], by a producer that is there, at the node that is asked.
+pub(super) fn stage_as(core: &mut Core, producer: Producer) -> i16 {
+    use m::txn_share_acknowledge_request as request;
     let batch = request::AcknowledgementBatch { first_offset: 0, last_offset: 0, acknowledge_types: vec![1] };
     let partition =
         request::AcknowledgePartition { partition_index: 0, acknowledgement_batches: vec![batch] };

@@ -8,12 +8,13 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use serde_json::{Map, Value, json as object_of};
+use sharemark_protocol::NodeId;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tracing::warn;
 
 use super::{ClockView, Control, ControlError, advance, hold, json, release, render, view};
-use super::{leaders, requests, share_partition, transaction, transactions};
+use super::{leaders, nodes, requests, share_partition, transaction, transactions};
 use crate::shell::desk::Desk;
 
 /// What a scraper is told the metrics are written in.
@@ -48,6 +49,9 @@ fn routes(control: Control) -> Router {
         .route("/share-groups/{group}/{topic}/{partition}", get(show_share_partition))
         .route("/transactions", get(show_transactions))
         .route("/transactions/{id}", get(show_transaction))
+        .route("/nodes", get(show_nodes))
+        .route("/nodes/{id}/stop", post(stop_node))
+        .route("/nodes/{id}/start", post(start_node))
         .route("/leaders", get(show_leaders))
         .route("/requests", get(show_requests))
         .fallback(async || ControlError::NotFound("there is no such path".to_owned()))
@@ -138,6 +142,27 @@ async fn show_transaction(
     let Path(id) = path.map_err(|error| ControlError::Invalid(error.body_text()))?;
     let shown = control.call_from_task(move |desk: &mut dyn Desk| transaction(desk, &id)).await?;
     found(&json::transaction(&shown))
+}
+
+async fn show_nodes(State(control): State<Control>) -> Answer {
+    let all = control.call_from_task(nodes).await?;
+    let shown = all.iter().map(|(id, runs)| object_of!({"id": id.get(), "running": runs}));
+    found(&Value::Array(shown.collect()))
+}
+
+async fn stop_node(State(control): State<Control>, Path(id): Path<String>) -> Answer {
+    control.clone().stop_node(node_id(&id)?).await?;
+    show_nodes(State(control)).await
+}
+
+async fn start_node(State(control): State<Control>, Path(id): Path<String>) -> Answer {
+    control.clone().start_node(node_id(&id)?).await?;
+    show_nodes(State(control)).await
+}
+
+fn node_id(id: &str) -> Result<NodeId, ControlError> {
+    let id = id.parse().map_err(|_| ControlError::Invalid(format!("{id:?} is no id of a node")))?;
+    Ok(NodeId::new(id))
 }
 
 async fn show_leaders(State(control): State<Control>) -> Answer {

@@ -5,17 +5,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use sharemark_protocol::{APIS, ApiKey};
+use crossbeam_channel::Sender;
+use sharemark_protocol::{APIS, ApiKey, NodeId};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::runtime::Runtime;
 use tokio::sync::{mpsc, watch};
 use tracing::{debug, warn};
 
-use super::ServerError;
-use crate::broker::{ConnectionId, ListenerId};
+use super::listening::ListenerPlace;
+use crate::broker::ConnectionId;
 use crate::config::BrokerConfig;
 use crate::shell::connection::{ListenerContext, serve};
 use crate::shell::control::Control;
+use crate::shell::meters::RequestMeters;
+use crate::shell::owner::Message;
 
 /// The most bytes that a batch is decompressed to, whatever the configuration allows: a frame of a megabyte can
 /// stand for gigabytes.
@@ -35,9 +37,10 @@ pub(super) struct Bound {
 }
 
 /// What the accepting tasks have in common.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(super) struct Accept {
-    control: Control,
+    inbox: Sender<Message>,
+    meters: Arc<RequestMeters>,
     stopping: watch::Receiver<bool>,
     alive: mpsc::Sender<()>,
     next_connection: Arc<AtomicU64>,
@@ -58,7 +61,8 @@ impl Accept {
         let settings = config.settings();
         let unsigned = |number: i64| u64::try_from(number).unwrap_or(u64::MAX);
         Self {
-            control: control.clone(),
+            inbox: control.inbox.clone(),
+            meters: control.meters.clone(),
             stopping,
             alive,
             next_connection: Arc::default(),
@@ -73,36 +77,34 @@ impl Accept {
         }
     }
 
-    pub(super) fn spawn_all(
+    /// Returns what the connections of one listener have in common, until its node stops.
+    pub(super) fn context(
         &self,
-        runtime: &Runtime,
-        config: &BrokerConfig,
-        bound: Vec<Bound>,
-    ) -> Result<(), ServerError> {
-        let _inside = runtime.enter();
-        for Bound { node, listener, socket } in bound {
-            let socket = TcpListener::from_std(socket).map_err(ServerError::System)?;
-            let context = ListenerContext {
-                node: config.nodes[node].id,
-                listener: ListenerId(u16::try_from(listener).unwrap_or(u16::MAX)),
-                inbox: self.control.inbox.clone(),
-                meters: self.control.meters.clone(),
-                stopping: self.stopping.clone(),
-                idle_max: self.idle_max,
-                frame_bytes_max: self.frame_bytes_max,
-                decompressed_bytes_max: self.decompressed_bytes_max,
-                unknown_apis: unknown_apis(config, &config.nodes[node].listeners[listener].name),
-            };
-            runtime.spawn(self.clone().accept(socket, context));
+        node: NodeId,
+        place: &ListenerPlace,
+        node_stopped: watch::Receiver<bool>,
+    ) -> ListenerContext {
+        ListenerContext {
+            node,
+            listener: place.listener,
+            inbox: self.inbox.clone(),
+            meters: self.meters.clone(),
+            stopping: self.stopping.clone(),
+            node_stopped,
+            idle_max: self.idle_max,
+            frame_bytes_max: self.frame_bytes_max,
+            decompressed_bytes_max: self.decompressed_bytes_max,
+            unknown_apis: place.unknown_apis.clone(),
         }
-        Ok(())
     }
 
-    async fn accept(mut self, socket: TcpListener, context: ListenerContext) {
+    pub(super) async fn accept(mut self, socket: TcpListener, context: ListenerContext) {
+        let mut node_stopped = context.node_stopped.clone();
         loop {
             let accepted = tokio::select! {
                 accepted = socket.accept() => accepted,
                 _ = self.stopping.wait_for(|stopping| *stopping) => return,
+                Ok(_) = node_stopped.wait_for(|stopped| *stopped) => return,
             };
             match accepted {
                 Ok((stream, peer)) => self.serve(stream, peer, &context),
@@ -136,7 +138,7 @@ impl Accept {
 }
 
 /// Returns the APIs of the codec that a listener does not know.
-fn unknown_apis(config: &BrokerConfig, listener: &str) -> Arc<[ApiKey]> {
+pub(super) fn unknown_apis(config: &BrokerConfig, listener: &str) -> Arc<[ApiKey]> {
     APIS.iter().filter(|api| !config.knows(listener, api)).map(|api| api.key).collect()
 }
 

@@ -1,0 +1,175 @@
+//! Nodes that stop and start: who leads then, and what is left of transactions with acknowledgements.
+
+use sharemark_protocol::messages as m;
+use sharemark_protocol::messages::{RequestMessage, ResponseMessage};
+use sharemark_protocol::{ErrorCode, NodeId, Producer, Timestamp};
+use sharemark_share_coordinator::RecordState;
+
+use super::internal_topics::stage_as;
+use super::{BatchBuilder, Core, Now, produce, produce_errors};
+use crate::broker::NodeProblem;
+
+impl Core {
+    fn of_three() -> Self {
+        Self::with(|config| config.brokers(3))
+    }
+
+    fn stop(&mut self, id: NodeId) {
+        let now = Now { clock: self.now, real: self.now };
+        self.broker.stop_node(now, id).unwrap();
+        self.check();
+    }
+
+    fn start(&mut self, id: NodeId) {
+        let now = Now { clock: self.now, real: self.now };
+        self.broker.start_node(now, id).unwrap();
+        self.check();
+    }
+
+    fn epoch_of(&self, topic: &str, partition: i32) -> i32 {
+        let leaders = self.broker.inspect_leaders();
+        let mut found = leaders.iter().filter(|it| &*it.topic == topic && it.partition == partition);
+        found.next().unwrap().leader_epoch.get()
+    }
+
+    fn end_txn(&mut self, producer: Producer, committed: bool) -> i16 {
+        self.find_coordinator(1, "x");
+        let request = m::end_txn_request::EndTxnRequest {
+            transactional_id: "x".into(),
+            producer_id: producer.id.get(),
+            producer_epoch: producer.epoch.get(),
+            committed,
+        };
+        let ResponseMessage::EndTxn(answer) = self.call(5, RequestMessage::EndTxn(request)) else {
+            panic!("an answer is of its request's kind")
+        };
+        answer.error_code
+    }
+
+    /// Fetches `t-0` at its leader, which loads the share partition, and returns the state of the first record.
+    fn state_of_first(&mut self) -> Option<RecordState> {
+        self.node = self.leader_of("t", 0);
+        self.connection += 1;
+        let _answer = self.share_fetch(self.connection, 0);
+        while self.broker.poll_output().is_some() {} // Others may be answered, too.
+        let partition = self.broker.observe_share_partition("g", "t", 0)?;
+        let mut runs = Vec::new();
+        partition.records(Timestamp::from_ms(0), &mut runs);
+        if runs.is_empty() && 0 < partition.start_offset().get() {
+            return Some(RecordState::Acknowledged); // Done with, so that the window has passed it.
+        }
+        runs.first().map(|run| run.state)
+    }
+}
+
+#[test]
+fn another_node_leads_what_a_stopped_one_led() {
+    let mut core = Core::of_three();
+    let first = core.leader_of("t", 0);
+    core.stop(first);
+    let second = core.leader_of("t", 0);
+    assert!(second != first);
+    assert_eq!((core.epoch_of("t", 0), core.epoch_of("t", 1)), (1, 0), "only what it led has moved");
+    core.node = second;
+    assert_eq!(produce_errors(core.call(12, produce(vec![(0, BatchBuilder::new())], None))), [0]);
+    core.start(first);
+    assert_eq!(core.leader_of("t", 0), second, "it leads nothing again by itself");
+    core.node = first;
+    let elsewhere = core.call(12, produce(vec![(0, BatchBuilder::new())], None));
+    assert_eq!(produce_errors(elsewhere), [ErrorCode::NotLeaderOrFollower.code()]);
+    core.stop(second);
+    assert_eq!(core.epoch_of("t", 0), 2);
+}
+
+#[test]
+fn a_node_stops_and_starts_once() {
+    let mut core = Core::with(|config| config.brokers(2).first_node_id(5));
+    let now = Now { clock: core.now, real: core.now };
+    let (five, six) = (NodeId::new(5), NodeId::new(6));
+    assert_eq!(core.broker.stop_node(now, NodeId::new(0)), Err(NodeProblem::Unknown));
+    assert_eq!(core.broker.start_node(now, five), Err(NodeProblem::Running));
+    core.stop(five);
+    assert_eq!(core.broker.stop_node(now, five), Err(NodeProblem::Stopped));
+    assert_eq!(core.broker.inspect_nodes(), [(five, false), (six, true)]);
+    let epoch = core.epoch_of("t", 0);
+    core.stop(six);
+    assert_eq!(core.epoch_of("t", 0), epoch, "nobody is there to lead it");
+    core.start(five);
+    assert_eq!((core.leader_of("t", 0), core.leader_of("u", 0)), (five, five), "whoever comes leads all");
+    core.node = five;
+    assert_eq!(produce_errors(core.call(12, produce(vec![(0, BatchBuilder::new())], None))), [0]);
+}
+
+#[test]
+fn a_request_to_a_stopped_node_closes_its_connection() {
+    let mut core = Core::of_three();
+    core.stop(NodeId::new(0));
+    let output = core.send_on(1, 12, produce(vec![(0, BatchBuilder::new())], None));
+    assert!(matches!(output, Some(super::Output::Close { .. })), "{output:?}");
+    // A parked request dies with its node.
+    core.node = core.leader_of("t", 0);
+    core.find_coordinator(0, "g");
+    core.node = core.leader_of("t", 0);
+    assert!(core.share_fetch(2, 0).is_none() || core.broker.waiting_connections().is_empty());
+    let node = core.node;
+    core.stop(node);
+    assert!(core.broker.waiting_connections().is_empty());
+}
+
+/// Which node of a transaction with acknowledgements stops.
+#[derive(Clone, Copy, Debug)]
+enum Role {
+    SourceLeader,
+    ShareCoordinator,
+    TransactionCoordinator,
+    GroupCoordinator,
+}
+
+#[test]
+fn staged_acknowledgements_survive_each_node_that_knows_of_them() {
+    for role in
+        [Role::SourceLeader, Role::ShareCoordinator, Role::TransactionCoordinator, Role::GroupCoordinator]
+    {
+        for committed in [true, false] {
+            survive(role, committed);
+        }
+    }
+}
+
+fn survive(role: Role, committed: bool) {
+    let mut core = Core::of_three();
+    assert_eq!(core.join("g", "A"), 0);
+    core.node = core.leader_of("t", 0);
+    assert!(core.share_fetch(2, 0).is_none(), "it starts at the end, and waits");
+    assert_eq!(produce_errors(core.call(12, produce(vec![(0, BatchBuilder::new())], None))), [0]);
+    assert!(core.broker.poll_output().is_some(), "the fetch is answered");
+    let producer = core.init_producer("x");
+    core.node = core.leader_of("t", 0);
+    assert_eq!(stage_as(&mut core, producer), 0);
+    assert_eq!(core.state_of_first(), Some(RecordState::TxPending));
+    let stopped = match role {
+        Role::SourceLeader => core.leader_of("t", 0),
+        Role::ShareCoordinator => {
+            let at = sharemark_protocol::TopicIdPartition { topic_id: core.topic_id("t"), partition: 0 };
+            let key = crate::broker::share_partitions::share_key(&"g".into(), at);
+            core.broker.share_state_leader(&key).unwrap().1
+        }
+        Role::TransactionCoordinator => {
+            core.find_coordinator(1, "x");
+            core.node
+        }
+        Role::GroupCoordinator => {
+            core.find_coordinator(0, "g");
+            core.node
+        }
+    };
+    core.stop(stopped);
+    core.node = core.leader_of("t", 0);
+    assert_eq!(core.state_of_first(), Some(RecordState::TxPending), "{role:?}: nothing is lost");
+    assert_eq!(core.end_txn(producer, committed), 0, "{role:?}");
+    let wanted = if committed { RecordState::Acknowledged } else { RecordState::Acquired };
+    core.start(stopped);
+    let state = core.state_of_first();
+    let aborted = [Some(RecordState::Available), Some(RecordState::Acquired)];
+    assert!(state == Some(wanted) || (!committed && aborted.contains(&state)), "{role:?}: {state:?}");
+}
