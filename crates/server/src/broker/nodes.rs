@@ -36,6 +36,7 @@ impl Broker {
         }
         self.cluster.running.retain(|node| *node != id);
         self.owing.retain(|(node, _)| *node != id);
+        self.archiving.retain(|(node, _)| *node != id);
         self.elect_leaders(now);
         self.settle(now);
         Ok(())
