@@ -30,6 +30,7 @@ pub struct AcknowledgeRules {
 ///
 /// `InvalidRequest` if a range ends before it begins or lies below the end of the one before it, if it has no
 /// type, or more than one and not one for each offset, if a type is unknown, or a renewal unannounced.
+#[inline]
 pub fn check_acknowledgements(
     batches: &[AcknowledgementBatch<'_>],
     rules: &AcknowledgeRules,

@@ -157,7 +157,7 @@ impl SharePartition {
     }
 
     /// Settles after a change that the next write tells of.
-    #[inline]
+    #[inline(always)]
     fn settle_and_tell(&mut self, search_from: i64) -> bool {
         let moved = self.settle(search_from);
         self.told_start = self.start;
@@ -167,7 +167,7 @@ impl SharePartition {
     /// Moves the start offset past what is final and brings the derived positions up to date.
     ///
     /// `search_from` is an offset below which nothing is acquirable.
-    #[inline]
+    #[inline(always)]
     fn settle(&mut self, search_from: i64) -> bool {
         if let Some(front) = self.batches.front()
             && front.first() <= self.start
@@ -190,6 +190,15 @@ impl SharePartition {
         self.settle_all(search_from)
     }
 
+    /// Settles after an acquisition, which makes nothing final.
+    #[inline]
+    fn settle_acquired(&mut self, search_from: i64) {
+        self.first_available = self.find_available(search_from.max(self.start));
+        self.version += 1;
+        self.rebuild_overgrown_locks();
+    }
+
+    #[inline(never)]
     fn settle_all(&mut self, search_from: i64) -> bool {
         let old_start = self.start;
         while let Some(front) = self.batches.front() {

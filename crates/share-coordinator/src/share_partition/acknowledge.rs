@@ -2,7 +2,7 @@
 
 use sharemark_protocol::ErrorCode;
 
-use super::batches::{Batch, Body};
+use super::batches::{Batch, Body, Hint};
 use super::plan::range;
 use super::word::{NO_OWNER, Word};
 use super::{SharePartition, SharePartitionConfig, StatePlan};
@@ -37,11 +37,54 @@ impl SharePartition {
         plan: &mut StatePlan,
     ) -> Result<(), ErrorCode> {
         self.begin_plan(plan);
+        if let [batch] = batches
+            && self.judge_simple(member, batch, rules, config, plan)
+        {
+            return Ok(());
+        }
         let outcome = self.judge_all(member, batches, rules, config, plan);
         if outcome.is_err() {
             plan.clear();
         }
         outcome
+    }
+
+    /// Judges the commonest request on a short way: one range of one type other than a renewal, all of it in one
+    /// state and held by `member`. Returns `false`, with nothing judged, for any other.
+    #[inline]
+    fn judge_simple(
+        &self,
+        member: &str,
+        batch: &AcknowledgementBatch<'_>,
+        rules: &AcknowledgeRules,
+        config: &SharePartitionConfig,
+        plan: &mut StatePlan,
+    ) -> bool {
+        let (first, last) = (batch.first_offset, batch.last_offset);
+        let &[id] = batch.types else { return false };
+        if last < first || first < self.start || rules.type_max.id() < id {
+            return false;
+        }
+        let tracked = self.batches.get(self.batches.find(first));
+        let Some(tracked) = tracked.filter(|tracked| tracked.first() <= first && last <= tracked.last())
+        else {
+            return false;
+        };
+        let word = match tracked.body() {
+            Body::Whole(word) => *word,
+            Body::Split(words) if first == last => words[(first - tracked.first()) as usize],
+            Body::Split(_) => return false,
+        };
+        let count = word.delivery_count();
+        let Some(state) = AcknowledgeType::from_id(id).and_then(|known| next_state(known, count, config))
+        else {
+            return false;
+        };
+        if !self.members.find(member).is_some_and(|owner| word.is_held_by(owner)) {
+            return false;
+        }
+        plan.push_first(first, last, state, count);
+        true
     }
 
     fn judge_all(
@@ -57,10 +100,9 @@ impl SharePartition {
         let mut judge = Judge { owner, config, plan };
         // The last offset that this request has changed already.
         let mut changed = None;
-        let mut hint = 0;
+        let mut hint = Hint::default();
         for batch in batches {
-            let Some(place) = self.locate(batch, hint)? else { continue };
-            hint = place.index;
+            let Some(place) = self.locate(batch, &mut hint)? else { continue };
             if changed == Some(place.first) {
                 return Err(ErrorCode::InvalidRecordState);
             }
@@ -73,12 +115,14 @@ impl SharePartition {
 
     /// Finds where a range lies, or `None` if it lies wholly below the start offset.
     ///
-    /// `hint` is the index of a batch at or below it.
-    #[inline]
+    /// `hint` is as for [`Batches::find_near`].
+    ///
+    /// [`Batches::find_near`]: super::batches::Batches::find_near
+    #[inline(always)]
     pub(super) fn locate(
         &self,
         batch: &AcknowledgementBatch<'_>,
-        hint: usize,
+        hint: &mut Hint,
     ) -> Result<Option<Place<'_>>, ErrorCode> {
         let last = batch.last_offset;
         if last < self.start {
@@ -94,7 +138,7 @@ impl SharePartition {
         if back.last() < last {
             return Err(ErrorCode::InvalidRequest);
         }
-        let index = self.batches.find_from(hint, first);
+        let index = self.batches.find_near(hint, first);
         let Some(batch) = self.batches.get(index) else { return Err(ErrorCode::InvalidRequest) };
         if batch.last() < last && !self.is_tracked(last) {
             return Err(ErrorCode::InvalidRequest); // It ends in a hole.
@@ -148,6 +192,23 @@ impl SharePartition {
     }
 }
 
+/// Returns what an acknowledgement makes of a record that was delivered `delivery_count` times, or `None` if it
+/// stays locked.
+#[inline]
+fn next_state(
+    acknowledge_type: AcknowledgeType,
+    delivery_count: i16,
+    config: &SharePartitionConfig,
+) -> Option<RecordState> {
+    match acknowledge_type {
+        AcknowledgeType::Gap => Some(RecordState::Archived),
+        AcknowledgeType::Accept => Some(RecordState::Acknowledged),
+        AcknowledgeType::Release => Some(config.released_state(delivery_count)),
+        AcknowledgeType::Reject => Some(config.rejected_state()),
+        AcknowledgeType::Renew => None,
+    }
+}
+
 /// Judges the runs of one request.
 struct Judge<'a> {
     owner: u16,
@@ -157,7 +218,7 @@ struct Judge<'a> {
 
 impl Judge<'_> {
     /// Judges `first..=last` of `range`, which lies in `batch`.
-    #[inline]
+    #[inline(always)]
     fn judge_part(
         &mut self,
         range: &AcknowledgementBatch<'_>,
@@ -174,7 +235,7 @@ impl Judge<'_> {
     }
 
     /// Judges `first..=last` of `batch`, which all get the acknowledge type `id`.
-    #[inline]
+    #[inline(always)]
     fn judge_uniform(&mut self, batch: &Batch, first: i64, last: i64, id: i8) -> Result<(), ErrorCode> {
         match batch.body() {
             Body::Whole(word) => self.judge(first, last, *word, id),
@@ -210,38 +271,47 @@ impl Judge<'_> {
     /// Judges `first..=last` of `batch` with one acknowledge type for each offset.
     fn judge_each(&mut self, batch: &Batch, first: i64, last: i64, types: &[i8]) -> Result<(), ErrorCode> {
         match batch.body() {
-            Body::Whole(word) => {
-                for (offset, &id) in (first..=last).zip(types) {
-                    self.judge(offset, offset, *word, id)?;
-                }
-            }
+            Body::Whole(word) => self.judge_alike(first, *word, types),
             Body::Split(words) => {
                 let from = (first - batch.first()) as usize;
-                for ((offset, &word), &id) in (first..).zip(&words[from..from + types.len()]).zip(types) {
+                for ((offset, &word), &id) in (first..=last).zip(&words[from..]).zip(types) {
                     self.judge(offset, offset, word, id)?;
                 }
+                Ok(())
             }
+        }
+    }
+
+    /// Judges records in one state, from `first` on, in runs of equal acknowledge type.
+    fn judge_alike(&mut self, first: i64, word: Word, types: &[i8]) -> Result<(), ErrorCode> {
+        let mut low = first;
+        let mut rest = types;
+        while let Some((&id, tail)) = rest.split_first() {
+            let more = tail.iter().take_while(|&&other| other == id).count();
+            self.judge(low, low + more as i64, word, id)?;
+            low += more as i64 + 1;
+            rest = &tail[more..];
         }
         Ok(())
     }
 
     /// Judges one run in one state.
-    #[inline]
+    #[inline(always)]
     fn judge(&mut self, first: i64, last: i64, word: Word, id: i8) -> Result<(), ErrorCode> {
         if !word.is_held_by(self.owner) {
             return Err(ErrorCode::InvalidRecordState);
         }
         let count = word.delivery_count();
-        let state = match AcknowledgeType::from_id(id) {
-            Some(AcknowledgeType::Gap) => RecordState::Archived,
-            Some(AcknowledgeType::Accept) => RecordState::Acknowledged,
-            Some(AcknowledgeType::Release) => self.config.released_state(count),
-            Some(AcknowledgeType::Reject) => self.config.rejected_state(),
-            Some(AcknowledgeType::Renew) => return self.renew(first, last),
-            None => return Err(ErrorCode::InvalidRequest),
+        let Some(acknowledge_type) = AcknowledgeType::from_id(id) else {
+            return Err(ErrorCode::InvalidRequest);
         };
-        self.plan.push(first, last, state, count);
-        Ok(())
+        match next_state(acknowledge_type, count, self.config) {
+            Some(state) => {
+                self.plan.push(first, last, state, count);
+                Ok(())
+            }
+            None => self.renew(first, last),
+        }
     }
 
     fn renew(&mut self, first: i64, last: i64) -> Result<(), ErrorCode> {

@@ -113,8 +113,10 @@ impl SharePartition {
         if has_aborted {
             record_count -= self.archive_aborted(fetched.batches, begin, acquired);
         }
-        if 0 < record_count || has_aborted {
+        if has_aborted || self.log_start_moved {
             moved_start |= self.settle(search_from);
+        } else if 0 < record_count {
+            self.settle_acquired(search_from);
         }
         (record_count, Change { freed_records: false, moved_start, archiving: false })
     }
@@ -254,6 +256,7 @@ impl SharePartition {
     #[inline]
     fn member_number(&mut self, member: &str) -> Option<u16> {
         if let Some(number) = self.members.find(member) {
+            self.members.note_recent(number);
             return Some(number);
         }
         if self.members.wants_sweep() {

@@ -117,30 +117,34 @@ impl Batch {
     /// Puts the records of `first..=last`, which lie in this batch, into the state `word`.
     #[inline]
     fn replace(&mut self, first: i64, last: i64, condition: Precondition, word: Word) {
-        let mut is_allowed = true;
+        let from = (first - self.first) as usize;
         match &mut self.body {
-            Body::Whole(old) => {
-                is_allowed = condition.allows(*old);
-                if first == self.first && last == self.last {
-                    *old = word;
-                } else {
-                    self.words_mut(first, last).fill(word);
-                }
-            }
             Body::Split(words) => {
-                let range = (first - self.first) as usize..(last - self.first + 1) as usize;
-                if first == last {
-                    is_allowed = condition.allows(words[range.start]);
-                    words[range.start] = word;
-                } else {
-                    for old in &mut words[range] {
-                        is_allowed &= condition.allows(*old);
-                        *old = word;
-                    }
+                let mut is_allowed = true;
+                for old in &mut words[from..=(last - self.first) as usize] {
+                    is_allowed &= condition.allows(*old);
+                    *old = word;
                 }
+                assert!(is_allowed, "records move along the table of transitions, one change at a time");
+            }
+            Body::Whole(_) => self.replace_whole(first, last, condition, word),
+        }
+    }
+
+    /// Does what [`Self::replace`] does for a batch in one state.
+    #[inline(never)]
+    fn replace_whole(&mut self, first: i64, last: i64, condition: Precondition, word: Word) {
+        if let Body::Whole(old) = &mut self.body {
+            assert!(
+                condition.allows(*old),
+                "records move along the table of transitions, one change at a time"
+            );
+            if first == self.first && last == self.last {
+                *old = word;
+            } else {
+                self.words_mut(first, last).fill(word);
             }
         }
-        assert!(is_allowed, "records move along the table of transitions, one change at a time");
     }
 
     /// Returns the first offset at or above `from` that may be acquired.
@@ -165,12 +169,26 @@ impl Batch {
                     from
                 }
             }
-            Body::Split(words) => words[(from - self.first) as usize..]
-                .iter()
-                .position(|word| !word.is_final())
-                .map_or(self.last + 1, |skipped| from + skipped as i64),
+            Body::Split(words) => {
+                let from_index = (from - self.first) as usize;
+                if words.get(from_index).is_some_and(|word| !word.is_final()) {
+                    return from;
+                }
+                words[from_index..]
+                    .iter()
+                    .position(|word| !word.is_final())
+                    .map_or(self.last + 1, |skipped| from + skipped as i64)
+            }
         }
     }
+}
+
+/// Where the next of several ranges probably lies: in the batch of the last one, or as far behind it as that was
+/// behind the one before. It may be wrong.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Hint {
+    index: usize,
+    stride: usize,
 }
 
 /// All tracked batches, in order and disjoint. Offsets between two batches were never acquired.
@@ -255,16 +273,23 @@ impl Batches {
         self.queue.partition_point(|batch| batch.last < offset)
     }
 
-    /// Returns what [`Self::find`] does, faster if `hint` is it, or the one before it; it is never above it.
+    /// Returns what [`Self::find`] does, faster if `hint` is right, and moves `hint` there.
     #[inline]
-    pub(super) fn find_from(&self, hint: usize, offset: i64) -> usize {
-        if self.queue.get(hint).is_some_and(|batch| offset <= batch.last) {
-            return hint;
+    pub(super) fn find_near(&self, hint: &mut Hint, offset: i64) -> usize {
+        let holds = |index: usize| {
+            self.queue.get(index).is_some_and(|batch| batch.first <= offset && offset <= batch.last)
+        };
+        if holds(hint.index) {
+            return hint.index;
         }
-        if self.queue.get(hint + 1).is_some_and(|batch| offset <= batch.last) {
-            return hint + 1;
+        if holds(hint.index + hint.stride) {
+            hint.index += hint.stride;
+            return hint.index;
         }
-        self.find(offset)
+        let index = self.find(offset);
+        hint.stride = index.saturating_sub(hint.index);
+        hint.index = index;
+        index
     }
 
     /// Calls `f` with all tracked runs of `first..=last`, in order.
@@ -285,44 +310,57 @@ impl Batches {
 
     /// Replaces all tracked runs of `first..=last` by what `f` makes of them, in order.
     pub(super) fn update_runs(&mut self, first: i64, last: i64, f: impl FnMut(i64, i64, Word) -> Word) {
-        self.update_runs_from(&mut 0, first, last, f);
+        self.update_runs_near(&mut Hint::default(), first, last, f);
     }
 
-    /// Does what [`Self::update_runs`] does; `hint`, an index not above the first batch concerned, is moved to
-    /// the last.
+    /// Does what [`Self::update_runs`] does, faster if `hint` is right.
     #[inline]
-    pub(super) fn update_runs_from(
+    pub(super) fn update_runs_near(
         &mut self,
-        hint: &mut usize,
+        hint: &mut Hint,
         first: i64,
         last: i64,
         mut f: impl FnMut(i64, i64, Word) -> Word,
     ) {
-        let mut index = self.find_from(*hint, first);
-        *hint = index;
+        let mut index = self.find_near(hint, first);
         while let Some(batch) = self.queue.get_mut(index).filter(|batch| batch.first <= last) {
             batch.update_runs(first.max(batch.first), last.min(batch.last), &mut f);
-            *hint = index;
             index += 1;
         }
     }
 
     /// Puts the records of `first..=last`, all of which are tracked and allowed by `condition`, into the state
-    /// `word`. `hint` is as for [`Self::update_runs_from`].
-    #[inline]
+    /// `word`. `hint` is as for [`Self::find_near`].
+    #[inline(always)]
     pub(super) fn replace(
         &mut self,
-        hint: &mut usize,
+        hint: &mut Hint,
         first: i64,
         last: i64,
         condition: Precondition,
         word: Word,
     ) {
-        let mut index = self.find_from(*hint, first);
+        if first == last
+            && let Some(batch) = self.queue.get_mut(hint.index)
+            && batch.first <= first
+            && last <= batch.last
+            && let Body::Split(words) = &mut batch.body
+        {
+            let old = std::mem::replace(&mut words[(first - batch.first) as usize], word);
+            assert!(
+                condition.allows(old),
+                "records move along the table of transitions, one change at a time"
+            );
+            return;
+        }
+        self.replace_run(hint, first, last, condition, word);
+    }
+
+    fn replace_run(&mut self, hint: &mut Hint, first: i64, last: i64, condition: Precondition, word: Word) {
+        let mut index = self.find_near(hint, first);
         let mut cursor = first;
         while let Some(batch) = self.queue.get_mut(index) {
             assert!(batch.first <= cursor, "what changes its state is tracked");
-            *hint = index;
             let high = last.min(batch.last);
             batch.replace(cursor, high, condition, word);
             if high == last {

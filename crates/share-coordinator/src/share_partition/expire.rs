@@ -2,6 +2,7 @@
 
 use sharemark_protocol::Timestamp;
 
+use super::batches::Hint;
 use super::locks::Lock;
 use super::plan::{push_joined, range};
 use super::transition::lapse;
@@ -23,11 +24,12 @@ impl SharePartition {
         let mut change = Change::default();
         let mut search_from = self.first_available;
         let mut has_expired = false;
+        let mut hint = Hint::default();
         while let Some(lock) = self.locks.pop_expired(now.ms()) {
             has_expired = true;
             let start = self.start;
             let mut final_count = 0;
-            self.batches.update_runs(lock.first, lock.last, |low, high, word| {
+            self.batches.update_runs_near(&mut hint, lock.first, lock.last, |low, high, word| {
                 if !word.is_locked_until(lock.deadline_ms) {
                     return word;
                 }

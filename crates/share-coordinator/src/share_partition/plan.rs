@@ -2,6 +2,7 @@
 
 use sharemark_protocol::{Offset, OffsetRange, Timestamp};
 
+use super::batches::Hint;
 use super::locks::Lock;
 use super::owners::Owner;
 use super::word::{NO_OWNER, Precondition, Word};
@@ -54,6 +55,15 @@ impl StatePlan {
         self.version = None;
     }
 
+    /// Adds a run of records to an empty plan.
+    #[inline]
+    pub(super) fn push_first(&mut self, first: i64, last: i64, state: RecordState, delivery_count: i16) {
+        if state.is_final() {
+            self.final_count += (last - first.max(self.start) + 1).max(0);
+        }
+        self.batches.push(StateBatch { range: range(first, last), state, delivery_count, staged: None });
+    }
+
     /// Adds a run of records, joining it to the one before where it can be.
     #[inline]
     pub(super) fn push(&mut self, first: i64, last: i64, state: RecordState, delivery_count: i16) {
@@ -65,7 +75,7 @@ impl StatePlan {
             && back.state == state
             && back.delivery_count == delivery_count
         {
-            back.range = OffsetRange::new(back.range.first(), offset(last)).unwrap_or(back.range);
+            back.range = range(back.range.first().get(), last);
             return;
         }
         self.batches.push(StateBatch { range: range(first, last), state, delivery_count, staged: None });
@@ -96,7 +106,10 @@ pub(super) fn push_joined(batches: &mut Vec<StateBatch>, batch: StateBatch) {
 /// Returns the range `first..=last`, which holds an offset.
 #[inline]
 pub(super) fn range(first: i64, last: i64) -> OffsetRange {
-    OffsetRange::new(offset(first), offset(last)).unwrap_or(OffsetRange::single(offset(first)))
+    let range =
+        Offset::new(first).zip(Offset::new(last)).and_then(|(first, last)| OffsetRange::new(first, last));
+    assert!(range.is_some(), "a run holds an offset, and none is negative");
+    range.unwrap_or(OffsetRange::single(Offset::ZERO))
 }
 
 impl SharePartition {
@@ -156,7 +169,7 @@ impl SharePartition {
     ) -> Change {
         let mut change = Change::default();
         let mut search_from = self.first_available;
-        let mut hint = 0;
+        let mut hint = Hint::default();
         for batch in batches {
             if batch.staged.is_some() {
                 self.set_pending(now, batch, in_transition);
@@ -168,25 +181,19 @@ impl SharePartition {
         change
     }
 
-    #[inline]
+    #[inline(always)]
     fn set_state(
         &mut self,
         batch: &StateBatch,
         in_transition: bool,
-        hint: &mut usize,
+        hint: &mut Hint,
         search_from: &mut i64,
         change: &mut Change,
     ) {
         let (first, last) = (batch.range.first().get(), batch.range.last().get());
         if first < self.start {
-            // The log start has passed a part of it: that can't be delivered again.
-            let below = last.min(self.start - 1);
-            let is_passed = batch.state == RecordState::Available;
-            let state = if is_passed { RecordState::Archived } else { batch.state };
-            change.archiving |= state == RecordState::Archiving;
-            let word = Word::new(state, batch.delivery_count);
-            self.batches.replace(hint, first, below, Precondition::of(state, in_transition), word);
-            if last == below {
+            self.set_state_below(batch, in_transition, hint, change);
+            if last < self.start {
                 return;
             }
         }
@@ -202,6 +209,23 @@ impl SharePartition {
         }
         let word = Word::new(batch.state, batch.delivery_count);
         self.batches.replace(hint, first, last, Precondition::of(batch.state, in_transition), word);
+    }
+
+    /// Puts into a new state what the log start has passed: it can't be delivered again.
+    #[inline(never)]
+    fn set_state_below(
+        &mut self,
+        batch: &StateBatch,
+        in_transition: bool,
+        hint: &mut Hint,
+        change: &mut Change,
+    ) {
+        let (first, last) = (batch.range.first().get(), batch.range.last().get().min(self.start - 1));
+        let is_passed = batch.state == RecordState::Available;
+        let state = if is_passed { RecordState::Archived } else { batch.state };
+        change.archiving |= state == RecordState::Archiving;
+        let word = Word::new(state, batch.delivery_count);
+        self.batches.replace(hint, first, last, Precondition::of(state, in_transition), word);
     }
 
     /// Makes records pending: their locks end, and what was left of them is kept for an abort.

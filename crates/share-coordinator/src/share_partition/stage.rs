@@ -2,6 +2,7 @@
 
 use sharemark_protocol::{ErrorCode, Producer};
 
+use super::batches::Hint;
 use super::plan::range;
 use super::word::{NO_OWNER, Word};
 use super::{SharePartition, SharePartitionConfig, StatePlan};
@@ -60,13 +61,12 @@ impl SharePartition {
         plan: &mut StatePlan,
     ) -> Result<(), ErrorCode> {
         let owner = member.map(|member| self.members.find(member).unwrap_or(NO_OWNER));
-        let mut hint = 0;
+        let mut hint = Hint::default();
         for batch in batches {
             // An ordinary acknowledgement passes over what is done below the start offset. A staged one must not: the
             // record may be done by somebody else's transaction, and then this one's output would be a second.
-            let place = self.locate(batch, hint)?.filter(|_| self.start <= batch.first_offset);
+            let place = self.locate(batch, &mut hint)?.filter(|_| self.start <= batch.first_offset);
             let Some(place) = place else { return Err(ErrorCode::InvalidRecordState) };
-            hint = place.index;
             let mut cursor = place.first;
             let mut index = place.index;
             while cursor <= batch.last_offset {
