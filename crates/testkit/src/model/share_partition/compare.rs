@@ -1,33 +1,19 @@
 //! Comparing the model with the lock table.
 
-use std::collections::BTreeMap;
-
 use sharemark_protocol::Timestamp;
-use sharemark_share_coordinator::{RecordState, SharePartition, Staged, StateBatch};
+use sharemark_share_coordinator::{RecordRun, RecordState, SharePartition, StateBatch};
 
-use super::{Held, NaiveSharePartition, push_offset};
-
-/// What can be seen of one offset.
-#[derive(Clone, Debug, Eq, PartialEq)]
-struct Seen {
-    state: RecordState,
-    delivery_count: i16,
-    member: Option<String>,
-    lock_ms_left: Option<i64>,
-    staged: Option<Staged>,
-    in_transition: bool,
-}
+use super::{Held, NaiveSharePartition, Record, push_offset};
 
 /// How long a lock has ended is exact up to here.
 const LONG_AGO_MS: i64 = -(1 << 26);
 
-fn seen_lock_ms_left(record: &super::Record, now: Timestamp) -> i64 {
-    if record.is_lapsed { 0 } else { (record.deadline_ms - now.ms()).max(LONG_AGO_MS) }
-}
+/// The names of the members of the model.
+const MEMBER_NAMES: [&str; 5] = ["member-0", "member-1", "member-2", "member-3", "member-4"];
 
 /// Returns the name of a member of the model.
-pub(super) fn member_name(member: usize) -> String {
-    format!("member-{member}")
+pub(super) fn member_name(member: usize) -> &'static str {
+    MEMBER_NAMES[member]
 }
 
 impl NaiveSharePartition {
@@ -44,51 +30,32 @@ impl NaiveSharePartition {
         assert_eq!(real.delivery_complete_count(), self.final_count(), "finished deliveries");
         let mut runs = Vec::new();
         real.records(now, &mut runs);
-        let mut seen = BTreeMap::new();
-        for run in runs {
-            for offset in run.range.offsets() {
-                let one = Seen {
-                    state: run.state,
-                    delivery_count: run.delivery_count,
-                    member: run.member.map(str::to_owned),
-                    lock_ms_left: run.lock_ms_left.map(|left| left.max(LONG_AGO_MS)),
-                    staged: run.staged,
-                    in_transition: run.in_transition,
-                };
-                self.keep(&mut seen, offset.get(), one);
+        // What is done with below the start may be forgotten at any time.
+        let is_kept = |offset: i64, state: RecordState, in_transition: bool| {
+            self.start <= offset || !state.is_final() || in_transition
+        };
+        let mut expected = self
+            .records
+            .iter()
+            .filter(|&(&offset, record)| is_kept(offset, record.state, record.transition.is_some()));
+        for run in &runs {
+            for offset in run.range.first().get()..=run.range.last().get() {
+                if is_kept(offset, run.state, run.in_transition) {
+                    let next = expected.next();
+                    let is_same =
+                        next.is_some_and(|(&next, record)| next == offset && is_seen(record, run, now));
+                    assert!(is_same, "the record at {offset} is {run:?}, expected was {next:?}");
+                }
             }
         }
-        assert_eq!(seen, self.view(now), "records");
+        let missing = expected.next();
+        assert!(missing.is_none(), "the record {missing:?} is not tracked");
         self.assert_next_deadline(real, now);
-    }
-
-    /// What is done with below the start may be forgotten at any time.
-    fn keep(&self, seen: &mut BTreeMap<i64, Seen>, offset: i64, one: Seen) {
-        if self.start <= offset || !one.state.is_final() || one.in_transition {
-            seen.insert(offset, one);
-        }
-    }
-
-    fn view(&self, now: Timestamp) -> BTreeMap<i64, Seen> {
-        let mut seen = BTreeMap::new();
-        for (&offset, record) in &self.records {
-            let is_acquired = record.state == RecordState::Acquired;
-            let one = Seen {
-                state: record.state,
-                delivery_count: record.delivery_count,
-                member: record.member.map(member_name),
-                lock_ms_left: is_acquired.then(|| seen_lock_ms_left(record, now)),
-                staged: record.staged.map(|(staged, ..)| staged),
-                in_transition: record.transition.is_some(),
-            };
-            self.keep(&mut seen, offset, one);
-        }
-        seen
     }
 
     /// The next deadline may be early, never late; one that has passed may be any time that has passed.
     fn assert_next_deadline(&self, real: &SharePartition, now: Timestamp) {
-        let is_locked = |record: &&super::Record| record.state == RecordState::Acquired && !record.is_lapsed;
+        let is_locked = |record: &&Record| record.state == RecordState::Acquired && !record.is_lapsed;
         let locked = self.records.values().filter(is_locked);
         if let Some(deadline_ms) = locked.map(|record| record.deadline_ms).min() {
             let next = real.poll_timeout().map(Timestamp::ms);
@@ -111,4 +78,16 @@ impl NaiveSharePartition {
         let becoming = held.filter(|&(&offset, (state, _))| self.start <= offset && state.is_final());
         self.final_count() + (self.start - self.told_start) + becoming.count() as i64
     }
+}
+
+/// Returns whether `run` tells of `record` what it is.
+fn is_seen(record: &Record, run: &RecordRun<'_>, now: Timestamp) -> bool {
+    let lock_ms_left = (record.state == RecordState::Acquired)
+        .then(|| if record.is_lapsed { 0 } else { (record.deadline_ms - now.ms()).max(LONG_AGO_MS) });
+    run.state == record.state
+        && run.delivery_count == record.delivery_count
+        && run.member == record.member.map(member_name)
+        && run.lock_ms_left.map(|left| left.max(LONG_AGO_MS)) == lock_ms_left
+        && run.staged == record.staged.map(|(staged, ..)| staged)
+        && run.in_transition == record.transition.is_some()
 }

@@ -139,7 +139,7 @@ impl Pair {
         let mut acquired = Vec::new();
         let config = self.model.config;
         let (count, change) =
-            self.real.acquire(self.now, &member_name(member), &config, &request, &fetched, &mut acquired);
+            self.real.acquire(self.now, member_name(member), &config, &request, &fetched, &mut acquired);
         let (expected, expected_change) = self.model.acquire(self.now.ms(), member, &request, &fetched);
         assert_eq!(acquired, expected, "acquired ranges");
         assert_eq!(count, acquired.iter().map(|range| range.range.offset_count()).sum::<i64>());
@@ -156,7 +156,7 @@ impl Pair {
         let batches = batches(&ranges);
         let config = self.model.config;
         let outcome =
-            self.real.decide_acknowledge(&member_name(member), &batches, &rules, &config, &mut self.plan);
+            self.real.decide_acknowledge(member_name(member), &batches, &rules, &config, &mut self.plan);
         let expected = self.model.decide_acknowledge(member, &batches, &rules);
         self.carry_out(outcome, expected, is_held);
     }
@@ -171,7 +171,7 @@ impl Pair {
         let name = member.map(member_name);
         let rules = StageRules { allows_gap: true };
         let config = self.model.config;
-        let outcome = self.real.decide_stage(name.as_deref(), by, &batches, &rules, &config, &mut self.plan);
+        let outcome = self.real.decide_stage(name, by, &batches, &rules, &config, &mut self.plan);
         let expected = self.model.decide_stage(member, by, &batches);
         self.carry_out(outcome, expected, is_held);
     }
@@ -179,7 +179,7 @@ impl Pair {
     fn release(&mut self, bytes: &mut Bytes<'_>) {
         let member = bytes.below(4) as usize;
         let is_held = bytes.below(4) == 0;
-        self.real.decide_release(&member_name(member), &self.model.config, &mut self.plan);
+        self.real.decide_release(member_name(member), &self.model.config, &mut self.plan);
         let expected = self.model.decide_release(member);
         self.carry_out(Ok(()), Ok(expected), is_held);
     }
