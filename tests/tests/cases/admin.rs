@@ -78,6 +78,91 @@ fn share_groups_are_turned_off_and_on() {
     });
 }
 
+/// Returns the node, 0 or 1, that answers for a partition.
+fn leader(run: &mut dyn FnMut(&str) -> String, partition: &str) -> u8 {
+    let leads = |answer: String| answer.contains(" NONE ");
+    let found = (0..2).find(|node| leads(run(&format!("via n{node} list-offsets {partition}"))));
+    found.expect("a partition has a leader")
+}
+
+/// B138: records under two leader epochs, of a partition whose leader was moved on purpose.
+#[test]
+fn b138_an_epoch_ends_where_the_next_begins() {
+    let broker = Broker::sharemark(&["--brokers", "2"]);
+    broker.with_session(|run| {
+        for command in ["create-topic t", "open n0 node=0", "open n1 node=1"] {
+            run(command);
+        }
+        let old = leader(run, "t-0");
+        let new = 1 - old;
+        assert_eq!(run(&format!("via n{old} produce t-0 count=3")), "t-0 NONE base_offset=0\n");
+        assert_eq!(run(&format!("reassign t-0={new}")), "NONE\nt-0 NONE\n");
+        assert_eq!(run(&format!("via n{old} produce t-0")), "t-0 NOT_LEADER_OR_FOLLOWER\n");
+        assert_eq!(run(&format!("via n{new} produce t-0 count=2")), "t-0 NONE base_offset=3\n");
+        for (asked, told) in [
+            ("epoch=0", "NONE epoch=0 end=3"),
+            ("epoch=1", "NONE epoch=1 end=5"),
+            ("epoch=2", "NONE epoch=-1 end=-1"),
+            ("epoch=0 current=0", "FENCED_LEADER_EPOCH epoch=-1 end=-1"),
+            ("epoch=0 current=1", "NONE epoch=0 end=3"),
+            ("epoch=0 current=2", "UNKNOWN_LEADER_EPOCH epoch=-1 end=-1"),
+        ] {
+            let answer = run(&format!("via n{new} leader-epoch-end t-0 {asked}"));
+            assert_eq!(answer, format!("t-0 {told}\n"), "{asked}");
+        }
+        let answer = run(&format!("via n{old} leader-epoch-end t-0 epoch=0"));
+        assert_eq!(answer, "t-0 NOT_LEADER_OR_FOLLOWER epoch=-1 end=-1\n");
+        // With a second replica the leader stays; the preferred one has to be elected.
+        assert_eq!(run(&format!("reassign t-0={old},{new}")), "NONE\nt-0 NONE\n");
+        assert_eq!(leader(run, "t-0"), new);
+        assert_eq!(run("elect preferred t-0"), "NONE\nt-0 NONE\n");
+        assert_eq!(leader(run, "t-0"), old);
+        assert_eq!(run(&format!("via n{old} leader-epoch-end t-0 epoch=2")), "t-0 NONE epoch=2 end=5\n");
+    });
+}
+
+/// A share partition whose leader is moved goes on from what is stored; a transaction outlives its coordinator's move.
+#[test]
+fn what_stands_on_a_moved_partition_goes_on() {
+    let broker = Broker::sharemark(&["--brokers", "2"]);
+    broker.with_session(|run| {
+        for command in [
+            "create-topic t",
+            "open n0 node=0",
+            "open n1 node=1",
+            "group-config g share.auto.offset.reset=earliest",
+        ] {
+            run(command);
+        }
+        let old = leader(run, "t-0");
+        let new = 1 - old;
+        run(&format!("via n{old} produce t-0 count=4"));
+        let groups = leader(run, "__consumer_offsets-0");
+        assert_eq!(run(&format!("via n{groups} join member=A topics=t")), "NONE assigned=t-0\n");
+        let fetched = run(&format!("share-fetch member=A on=n{old} epoch=0 t-0"));
+        assert_eq!(fetched, "t-0 NONE acquired 0-3x1 records 0-3\n");
+        let acknowledged = run(&format!("share-acknowledge member=A on=n{old} t-0 accept 0-1"));
+        assert_eq!(acknowledged, "t-0 NONE\n");
+        let coordinator = leader(run, "__transaction_state-0");
+        assert_eq!(run(&format!("via n{coordinator} init-producer p1 txn=x")), "NONE producer=id1/0\n");
+        assert_eq!(
+            run(&format!("via n{coordinator} add-partitions p1 t-0")),
+            "t-0 NONE\n",
+            "a transaction is open when its coordinator moves"
+        );
+        for (partition, to) in [("t-0", new), ("__transaction_state-0", 1 - coordinator)] {
+            assert_eq!(run(&format!("reassign {partition}={to}")), format!("NONE\n{partition} NONE\n"));
+        }
+        let fetched = run(&format!("share-fetch member=A on=n{new} epoch=0 t-0"));
+        assert!(fetched.starts_with("t-0 NONE acquired 2-3x"), "{fetched}");
+        assert_eq!(run(&format!("via n{coordinator} end-txn p1 commit at-once")), "NOT_COORDINATOR\n");
+        let ended = run(&format!("via n{} end-txn p1 commit at-once", 1 - coordinator));
+        assert_eq!(ended, "NONE producer=id1/1\n");
+        let stable = run(&format!("via n{new} list-offsets t-0 isolation=committed"));
+        assert_eq!(stable, "t-0 NONE offset=5 time=-1\n", "four records and the marker");
+    });
+}
+
 fn acl(principal: &str) -> AclCreation {
     AclCreation {
         resource_type: TOPIC,
@@ -170,7 +255,7 @@ fn b140_acls_are_kept_and_unknown_values_of_filters_match_nothing() {
                 AclCreation { resource_type: 4, ..acl("User:u") },
                 AclCreation { resource_type: 77, ..acl("User:u") },
                 AclCreation { operation: 77, ..acl("User:u") },
-                AclCreation { permission_type: ANY, ..acl("User:u") },
+                AclCreation { permission_type: 77, ..acl("User:u") },
             ],
         );
         assert_eq!(
@@ -185,9 +270,12 @@ fn b140_acls_are_kept_and_unknown_values_of_filters_match_nothing() {
                 invalid("The only valid name for the CLUSTER resource is kafka-cluster"),
                 invalid("Invalid resourceType UNKNOWN"),
                 invalid("Invalid operation UNKNOWN"),
-                (-1, None),
+                invalid("Invalid permissionType UNKNOWN"),
             ]
         );
+        let of_filters = AclCreation { permission_type: ANY, ..acl("User:u") };
+        let failed = create(broker, vec![acl("User:never"), of_filters, acl("nocolon")]);
+        assert_eq!(failed, [(-1, None), (-1, None), (-1, None)], "such a rule fails the whole request");
         let names = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<BTreeSet<_>>();
         broker.settle(|| kept(broker, &all_acls()).len() == 2);
         assert_eq!(kept(broker, &all_acls()), names(&["User:prefixed", "User:u"]));

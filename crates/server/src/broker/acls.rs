@@ -50,6 +50,14 @@ pub(super) struct Acl {
     pub(super) permission: i8,
 }
 
+impl Acl {
+    /// Returns whether it has a value that only filters have; Kafka fails at a request with such a rule as a whole.
+    pub(super) fn has_value_of_filters(&self) -> bool {
+        [self.resource_type, self.pattern_type, self.operation, self.permission].contains(&ANY)
+            || self.pattern_type == pattern::MATCH
+    }
+}
+
 /// Which rules are meant; `None` and [`ANY`] match everything.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct AclFilter<'a> {
@@ -170,29 +178,17 @@ impl Acls {
 /// The type of the resource that the cluster is.
 const RESOURCE_CLUSTER: i8 = 4;
 
-/// Refuses values that no rule has: unknown ones with a word, those of filters without.
+/// Refuses values that Kafka does not know.
 fn check_values(acl: &Acl) -> Result<(), Refusal> {
-    let unknown = |what: &str| Err((ErrorCode::InvalidRequest, Some(format!("Invalid {what} UNKNOWN"))));
-    let of_filters = Err((ErrorCode::UnknownServerError, None));
-    match acl.resource_type {
-        ANY => return of_filters,
-        other if !RESOURCE_TYPES.contains(&other) => return unknown("resourceType"),
-        _ => {}
-    }
-    match acl.pattern_type {
-        ANY | pattern::MATCH => return of_filters,
-        pattern::LITERAL | pattern::PREFIXED => {}
-        _ => return unknown("patternType"),
-    }
-    match acl.operation {
-        ANY => return of_filters,
-        other if !OPERATIONS.contains(&other) => return unknown("operation"),
-        _ => {}
-    }
-    match acl.permission {
-        ANY => of_filters,
-        other if !PERMISSIONS.contains(&other) => unknown("permissionType"),
-        _ => Ok(()),
+    let unknown = [
+        ("resourceType", RESOURCE_TYPES.contains(&acl.resource_type)),
+        ("patternType", matches!(acl.pattern_type, pattern::LITERAL | pattern::PREFIXED)),
+        ("operation", OPERATIONS.contains(&acl.operation)),
+        ("permissionType", PERMISSIONS.contains(&acl.permission)),
+    ];
+    match unknown.into_iter().find(|(_, is_known)| !is_known) {
+        Some((what, _)) => Err((ErrorCode::InvalidRequest, Some(format!("Invalid {what} UNKNOWN")))),
+        None => Ok(()),
     }
 }
 

@@ -1,7 +1,8 @@
 //! AlterPartitionReassignments (45), versions 0-1.
 //!
 //! Difference from Kafka: done when answered, since there is one log whatever the number of replicas; so there is
-//! never one to be cancelled, and the request's timeout never matters.
+//! never one to be cancelled, and the request's timeout never matters. Replicas of which none runs are refused, where
+//! Kafka would wait for one of them.
 
 use std::collections::BTreeSet;
 
@@ -107,16 +108,20 @@ impl Broker {
             );
             return Err((ErrorCode::InvalidReplicationFactor, Some(text)));
         }
-        Ok((at, ids.iter().map(|&id| NodeId::new(id)).collect()))
+        let replicas: Vec<NodeId> = ids.iter().map(|&id| NodeId::new(id)).collect();
+        if !replicas.iter().any(|node| self.cluster.running.contains(node)) {
+            return invalid("None of the brokers of the manual partition assignment is running.".to_owned());
+        }
+        Ok((at, replicas))
     }
 
     fn reassign(&mut self, now: Now, at: TopicIdPartition, replicas: Vec<NodeId>) {
         let Some(partition) = self.cluster.partition_mut(at) else { return };
-        let (preferred, leader) = (replicas[0], partition.leader);
-        let stays = replicas.contains(&leader);
-        partition.replicas = replicas;
-        if !stays {
-            self.move_leader(now, at, preferred);
+        let stays = replicas.contains(&partition.leader);
+        partition.replicas.clone_from(&replicas);
+        let next = replicas.into_iter().find(|node| self.cluster.running.contains(node));
+        if let (false, Some(next)) = (stays, next) {
+            self.move_leader(now, at, next);
         }
     }
 }

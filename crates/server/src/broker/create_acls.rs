@@ -19,9 +19,16 @@ impl Broker {
         if request.creations.iter().any(is_malformed) {
             return self.output(Output::Close { connection: origin.connection });
         }
-        let mut results = Vec::with_capacity(request.creations.len());
-        for asked in &request.creations {
-            let (error, message) = match self.decide_acl(origin, asked) {
+        let acls: Vec<Acl> = request.creations.iter().map(read_acl).collect();
+        let fails = self.has_authorizer() && acls.iter().any(Acl::has_value_of_filters);
+        let mut results = Vec::with_capacity(acls.len());
+        for acl in acls {
+            let outcome = if fails {
+                Err((ErrorCode::UnknownServerError, None))
+            } else {
+                self.decide_acl(origin, &acl).map(|()| acl)
+            };
+            let (error, message) = match outcome {
                 Ok(acl) => {
                     self.cluster.acls.replay_create(acl);
                     (ErrorCode::None, Some("".into()))
@@ -34,23 +41,25 @@ impl Broker {
         self.answer(origin, ResponseMessage::CreateAcls(response));
     }
 
-    fn decide_acl(&self, origin: &Origin, asked: &AclCreation) -> Result<Acl, Refusal> {
+    fn decide_acl(&self, origin: &Origin, acl: &Acl) -> Result<(), Refusal> {
         if !authorize(&origin.principal, Operation::Alter, Resource::Cluster) {
             return Err((ErrorCode::ClusterAuthorizationFailed, None));
         }
         if !self.has_authorizer() {
             return Err((ErrorCode::SecurityDisabled, Some("No Authorizer is configured.".to_owned())));
         }
-        let acl = Acl {
-            resource_type: asked.resource_type,
-            resource_name: (&*asked.resource_name).into(),
-            pattern_type: asked.resource_pattern_type,
-            principal: (&*asked.principal).into(),
-            host: (&*asked.host).into(),
-            operation: asked.operation,
-            permission: asked.permission_type,
-        };
-        self.cluster.acls.decide_create(&acl)?;
-        Ok(acl)
+        self.cluster.acls.decide_create(acl)
+    }
+}
+
+fn read_acl(asked: &AclCreation) -> Acl {
+    Acl {
+        resource_type: asked.resource_type,
+        resource_name: (&*asked.resource_name).into(),
+        pattern_type: asked.resource_pattern_type,
+        principal: (&*asked.principal).into(),
+        host: (&*asked.host).into(),
+        operation: asked.operation,
+        permission: asked.permission_type,
     }
 }

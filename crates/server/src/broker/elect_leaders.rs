@@ -100,6 +100,10 @@ impl Broker {
             let text = "Leader election not needed for topic partition.";
             return Err((ErrorCode::ElectionNotNeeded, text.to_owned()));
         }
+        if !self.cluster.running.contains(&preferred) {
+            let text = "The preferred leader was not available.";
+            return Err((ErrorCode::PreferredLeaderNotAvailable, text.to_owned()));
+        }
         Ok((at, preferred))
     }
 }

@@ -17,8 +17,10 @@ impl Broker {
         let id = request.broker_id;
         let (error, text) = if !authorize(&origin.principal, Operation::Alter, Resource::Cluster) {
             (ErrorCode::ClusterAuthorizationFailed, ErrorCode::ClusterAuthorizationFailed.name().to_owned())
-        } else if self.cluster.nodes.contains(&NodeId::new(id)) {
+        } else if self.cluster.running.contains(&NodeId::new(id)) {
             (ErrorCode::InvalidRequest, format!("Broker ID {id} is running"))
+        } else if self.cluster.nodes.contains(&NodeId::new(id)) {
+            (ErrorCode::None, String::new()) // It registers again when it starts.
         } else {
             (ErrorCode::BrokerIdNotRegistered, format!("Broker ID {id} is not currently registered"))
         };
