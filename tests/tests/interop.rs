@@ -53,20 +53,20 @@ fn suite(name: &str, tools: &[(&str, &str)], cases_min: usize, control_cases: us
 
 #[test]
 fn java() {
-    suite("java", &[("java", "-version"), ("mvn", "-version")], 54, 4);
+    suite("java", &[("java", "-version"), ("mvn", "-version")], 61, 4);
 }
 
 #[test]
 fn go() {
-    suite("go", &[("go", "version")], 12, 0);
+    suite("go", &[("go", "version")], 15, 0);
 }
 
 #[test]
 fn python() {
-    suite("python", &[("python3", "--version")], 9, 1);
+    suite("python", &[("python3", "--version")], 12, 1);
 }
 
 #[test]
 fn kcat() {
-    suite("kcat", &[("kcat", "-V")], 14, 0);
+    suite("kcat", &[("kcat", "-V")], 16, 0);
 }

@@ -8,7 +8,8 @@ use sharemark_group_coordinator::{
 };
 use sharemark_protocol::{Offset, Timestamp, TopicId};
 
-const LIMITS: GroupCoordinatorConfig = GroupCoordinatorConfig { groups_max: 10, subscribed_topics_max: 10 };
+const LIMITS: GroupCoordinatorConfig =
+    GroupCoordinatorConfig { groups_max: 10, offsets_max: 100, subscribed_topics_max: 10 };
 const CONFIG: ShareGroupConfig = ShareGroupConfig {
     assignment_interval_ms: 0,
     heartbeat_interval_ms: 5_000,

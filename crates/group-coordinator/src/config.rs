@@ -7,6 +7,8 @@ use crate::ConsumerAssignor;
 pub struct GroupCoordinatorConfig {
     /// How many groups of all types one shard keeps. Kafka has no such limit.
     pub groups_max: usize,
+    /// How many offsets all groups of one shard have committed. Kafka has no such limit.
+    pub offsets_max: usize,
     /// How many topic names one member may subscribe to. Kafka has no such limit.
     pub subscribed_topics_max: usize,
 }

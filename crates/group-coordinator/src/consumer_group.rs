@@ -28,6 +28,7 @@ mod describe;
 mod heartbeat;
 mod leave;
 mod members;
+mod offsets;
 mod pattern;
 mod reconcile;
 mod regexes;

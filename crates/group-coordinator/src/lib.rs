@@ -18,6 +18,7 @@ mod classic_group;
 mod config;
 mod consumer_group;
 mod epoch;
+mod group_deadlines;
 mod offsets;
 mod record;
 mod refusal;
@@ -26,6 +27,11 @@ mod shard;
 mod share_group;
 mod topics;
 
+pub use classic_group::{
+    Caller, ClassicAnswer, ClassicGroupConfig, ClassicHeartbeat, ClassicHeartbeatDecision, ClassicPlan,
+    CommitDecision, CommitOffsets, DescribedClassicGroup, DescribedClassicMember, JoinAnswer, JoinGroup,
+    JoinedMember, LeaveAnswer, LeavingMember, OffsetToCommit, SyncAnswer, SyncGroup,
+};
 pub use config::{ConsumerGroupConfig, GroupCoordinatorConfig, ShareGroupConfig};
 pub use consumer_group::{
     ConsumerAssignor, ConsumerGroupState, ConsumerHeartbeat, ConsumerHeartbeatAnswer,
@@ -40,7 +46,7 @@ pub use record::{
     ShareStatePartitions, StateTopic,
 };
 pub use refusal::Refusal;
-pub use shard::{ExpiredMember, GroupCoordinatorShard, ListedGroup};
+pub use shard::{ExpiredMember, FetchedOffset, GroupCoordinatorShard, ListedGroup, OffsetDeleteDecision};
 pub use share_group::{
     AlterOffsetsDecision, AlterOffsetsTopic, AlteredTopic, DeleteGroupDecision, DeleteOffsetsDecision,
     DeleteShareStates, DescribedMember, DescribedShareGroup, HeartbeatPlan, InitialiseShareStates,

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use sharemark_protocol::{Offset, ProducerId};
+use sharemark_protocol::{Offset, ProducerId, TopicId};
 
 use crate::record::CommittedOffset;
 
@@ -115,10 +115,6 @@ impl Offsets {
             }
         }
     }
-}
-
-#[expect(dead_code, reason = "nobody asks for all of them so far")]
-impl Offsets {
     /// Returns the committed offset of a partition.
     pub(crate) fn get(&self, group_id: &str, topic: &str, partition: i32) -> Option<&CommittedOffset> {
         let stored = self.committed.get(group_id)?.get(topic)?.get(&partition)?;
@@ -150,13 +146,24 @@ impl Offsets {
         committed.chain(pending).collect()
     }
 
+    /// Returns the group and partition of every offset, committed or pending, that belongs to a topic: by its id, or by
+    /// its name where no id was told.
+    pub(crate) fn of_topic(&self, topic: &str, id: TopicId) -> BTreeSet<(Arc<str>, i32)> {
+        let belongs =
+            |stored: &StoredOffset| stored.value.topic_id == TopicId::ZERO || stored.value.topic_id == id;
+        let mut found = BTreeSet::new();
+        for (group_id, topics) in self.pending.values().flatten().chain(&self.committed) {
+            let partitions = topics.get(topic).into_iter().flatten();
+            let partitions = partitions.filter(|(_, stored)| belongs(stored));
+            found.extend(partitions.map(|(partition, _)| (group_id.clone(), *partition)));
+        }
+        found
+    }
+
     /// Returns how many offsets there are, pending ones included.
     pub(crate) const fn count(&self) -> usize {
         self.count
     }
-}
-
-impl Offsets {
     /// Checks that the indexes agree.
     ///
     /// # Panics

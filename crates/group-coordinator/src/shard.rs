@@ -7,6 +7,7 @@ use sharemark_protocol::{ErrorCode, MemberEpoch, Offset, Timestamp, TopicId};
 
 use crate::classic_group::ClassicGroup;
 use crate::consumer_group::ConsumerGroup;
+use crate::group_deadlines::GroupDeadlines;
 use crate::offsets::Offsets;
 use crate::record::{ConsumerGroupRecord, GroupRecord, StateTopic};
 use crate::sessions::Sessions;
@@ -24,6 +25,8 @@ mod admin;
 mod classic;
 mod consumer;
 mod offsets;
+
+pub use offsets::{FetchedOffset, OffsetDeleteDecision};
 
 /// A group of any type; their ids are one namespace.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -58,6 +61,8 @@ pub struct GroupCoordinatorShard {
     sessions: Sessions,
     /// Until when members of consumer groups have to have given partitions up.
     rebalances: Sessions,
+    /// When something happens in a classic group by itself.
+    classic_deadlines: GroupDeadlines,
 }
 
 /// A member whose session ran out.
@@ -88,6 +93,7 @@ impl GroupCoordinatorShard {
     /// Returns a shard that knows no group; the log is replayed into it.
     pub fn new(config: GroupCoordinatorConfig) -> Self {
         assert!(0 < config.groups_max, "a shard has room for a group");
+        assert!(0 < config.offsets_max, "a shard has room for an offset");
         assert!(0 < config.subscribed_topics_max, "a member may subscribe to a topic");
         Self {
             config,
@@ -97,6 +103,7 @@ impl GroupCoordinatorShard {
             soft: BTreeMap::new(),
             sessions: Sessions::default(),
             rebalances: Sessions::default(),
+            classic_deadlines: GroupDeadlines::default(),
         }
     }
 
@@ -212,9 +219,13 @@ impl GroupCoordinatorShard {
         consumer_session_ms: impl Fn(&str) -> i64,
     ) {
         self.load_rebalances(now);
-        for (group_id, group) in &self.groups {
+        for (group_id, group) in &mut self.groups {
             let (session_ms, member_ids): (i64, Vec<&Arc<str>>) = match group {
-                Group::Classic(_) => continue,
+                Group::Classic(group) => {
+                    group.load(now);
+                    self.classic_deadlines.set(group_id, group.first_deadline());
+                    continue;
+                }
                 Group::Consumer(group) => (consumer_session_ms(group_id), group.members().keys().collect()),
                 Group::Share(group) => (share_session_ms(group_id), group.members().keys().collect()),
             };
@@ -227,7 +238,9 @@ impl GroupCoordinatorShard {
     /// Returns when the next member may have to be removed.
     pub fn poll_timeout(&self) -> Option<Timestamp> {
         let firsts = [self.sessions.first(), self.rebalances.first()];
-        firsts.into_iter().flatten().map(|(deadline, _, _)| *deadline).min()
+        let member = firsts.into_iter().flatten().map(|(deadline, _, _)| *deadline).min();
+        let classic = self.classic_deadlines.first().map(|(deadline, _)| *deadline);
+        [member, classic].into_iter().flatten().min()
     }
 
     /// Decides the removal of one member whose session ran out by `now`, or that did not give partitions up in
@@ -307,6 +320,7 @@ impl GroupCoordinatorShard {
             self.rebalances.remove(group_id, &member_id);
         }
         self.soft.remove(group_id);
+        self.classic_deadlines.set(group_id, None);
     }
 
     /// Decides the completion of a crossing that initialised share partitions; changes nothing. The next
@@ -413,6 +427,7 @@ impl GroupCoordinatorShard {
         self.offsets.check_invariants();
         self.sessions.check_invariants();
         self.rebalances.check_invariants();
+        self.check_classic_deadlines();
         for (group_id, member_id) in self.sessions.members().chain(self.rebalances.members()) {
             let is_member = match self.groups.get(group_id) {
                 Some(Group::Consumer(group)) => group.members().contains_key(member_id),

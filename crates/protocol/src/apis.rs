@@ -107,7 +107,14 @@ apis! {
     1 Fetch 4..18, served 4, flexible 12, Always;
     2 ListOffsets 1..11, served 1, flexible 6, Always;
     3 Metadata 0..13, served 0, flexible 9, Always;
+    8 OffsetCommit 2..10, served 2, flexible 8, Always;
+    9 OffsetFetch 1..10, served 1, flexible 6, Always;
     10 FindCoordinator 0..6, served 0, flexible 3, Always;
+    11 JoinGroup 0..9, served 0, flexible 6, Always;
+    12 Heartbeat 0..4, served 0, flexible 4, Always;
+    13 LeaveGroup 0..5, served 0, flexible 4, Always;
+    14 SyncGroup 0..5, served 0, flexible 4, Always;
+    15 DescribeGroups 0..6, served 0, flexible 5, Always;
     16 ListGroups 0..5, served 0, flexible 3, Always;
     17 SaslHandshake 0..1, served 0, flexible 32767, Always;
     18 ApiVersions 0..5, served 0, flexible 3, Always;
@@ -117,8 +124,10 @@ apis! {
     22 InitProducerId 0..5, served 0, flexible 2, Always;
     23 OffsetForLeaderEpoch 2..4, served 2, flexible 4, Always;
     24 AddPartitionsToTxn 0..5, served 0, flexible 3, Always;
+    25 AddOffsetsToTxn 0..4, served 0, flexible 3, Always;
     26 EndTxn 0..5, served 0, flexible 3, Always;
     27 WriteTxnMarkers 1..2, served 1, flexible 1, Always;
+    28 TxnOffsetCommit 0..6, served 0, flexible 3, Always;
     29 DescribeAcls 1..3, served 1, flexible 2, Always;
     30 CreateAcls 1..3, served 1, flexible 2, Always;
     31 DeleteAcls 1..3, served 1, flexible 2, Always;
@@ -133,6 +142,7 @@ apis! {
     44 IncrementalAlterConfigs 0..1, served 0, flexible 1, Always;
     45 AlterPartitionReassignments 0..1, served 0, flexible 0, Always;
     46 ListPartitionReassignments 0..0, served 0, flexible 0, Always;
+    47 OffsetDelete 0..0, served 0, flexible 99, Always;
     48 DescribeClientQuotas 0..1, served 0, flexible 1, Always;
     49 AlterClientQuotas 0..1, served 0, flexible 1, Always;
     50 DescribeUserScramCredentials 0..0, served 0, flexible 0, Always;

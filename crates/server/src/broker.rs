@@ -4,6 +4,7 @@
 //! out through the `poll_*` functions. Each kind of request has a file of its own below.
 
 mod acls;
+mod add_offsets_to_txn;
 mod add_partitions_to_txn;
 mod alter_client_quotas;
 mod alter_configs;
@@ -13,8 +14,10 @@ mod alter_user_scram_credentials;
 mod api_versions;
 mod appends;
 mod authorize;
+mod classic_groups;
 mod client_quotas;
 mod cluster;
+mod commit_topics;
 mod consumer_group_describe;
 mod consumer_group_heartbeat;
 mod coordinators;
@@ -30,6 +33,7 @@ mod describe_acls;
 mod describe_client_quotas;
 mod describe_cluster;
 mod describe_configs;
+mod describe_groups;
 mod describe_log_dirs;
 mod describe_producers;
 mod describe_quorum;
@@ -45,12 +49,15 @@ mod find_coordinator;
 mod frame;
 mod group_admin;
 mod groups;
+mod heartbeat;
 mod incremental_alter_configs;
 mod init_producer_id;
 mod input;
 mod inspect;
 mod invariants;
+mod join_group;
 mod leaders;
+mod leave_group;
 mod list_groups;
 mod list_offsets;
 mod list_partition_reassignments;
@@ -61,6 +68,9 @@ mod metadata;
 mod metrics;
 mod node;
 mod nodes;
+mod offset_commit;
+mod offset_delete;
+mod offset_fetch;
 mod offset_for_leader_epoch;
 mod operations;
 mod parked;
@@ -79,9 +89,11 @@ mod share_partitions;
 mod share_state_requests;
 mod share_states;
 mod stages;
+mod sync_group;
 mod ticks;
 mod topics;
 mod transactions;
+mod txn_offset_commit;
 mod txn_share_acknowledge;
 mod unregister_broker;
 mod update_features;
@@ -150,6 +162,8 @@ pub struct Broker {
     next_prune: Timestamp,
     /// When idle producers are next forgotten.
     next_producer_expiry: Timestamp,
+    /// When offsets of groups are next looked through for what has expired.
+    next_offset_check: Timestamp,
 }
 
 impl Broker {
@@ -160,6 +174,7 @@ impl Broker {
         let settings = config.settings();
         let new_topics = config.topics.clone();
         let first_retention_ms = RETENTION_DELAY_MS.min(settings.log_retention_check_interval_ms);
+        let offset_check_ms = settings.offsets_retention_check_interval_ms;
         let cluster = Cluster::new(
             random.uuid().to_string(),
             nodes.clone(),
@@ -186,6 +201,7 @@ impl Broker {
             next_cleaning: now.clock,
             next_prune: now.clock,
             next_producer_expiry: now.clock,
+            next_offset_check: now.clock.plus_ms(offset_check_ms),
         };
         for topic in new_topics {
             broker.create_configured_topic(now, &topic);
@@ -259,6 +275,8 @@ impl Broker {
             Wait::Fetch(wait) => self.resume_fetch(now, origin, deadline, *wait, wake),
             Wait::ShareFetch(wait) => self.resume_share_fetch(now, origin, deadline, *wait, wake),
             Wait::Time(answer) => self.answer(&origin, *answer),
+            // Only its group answers it; a client that sends no more is not kept.
+            Wait::ClassicGroup => self.output(Output::Close { connection: origin.connection }),
         }
     }
 

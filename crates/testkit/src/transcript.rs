@@ -4,6 +4,7 @@
 
 mod admin;
 mod arguments;
+mod classic;
 mod cluster;
 mod consumer;
 mod core;
@@ -12,6 +13,7 @@ mod groups;
 mod internal;
 mod log;
 mod names;
+mod offsets;
 mod script;
 mod session;
 mod share;

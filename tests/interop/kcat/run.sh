@@ -22,11 +22,16 @@ consume() { timeout 30 kcat -b "$BOOTSTRAP" -C -q -e -t "$1" -p 0 -o beginning "
 list() { timeout 30 kcat -b "$BOOTSTRAP" -L -t "$1" | grep -c "topic \"$1\" with 1 partitions"; }
 offset_at() { timeout 30 kcat -b "$BOOTSTRAP" -Q -t "$1:0:$2"; }
 
+# Reads a topic as the only member of a group, which begins where it has committed.
+group() { timeout 30 kcat -b "$BOOTSTRAP" -q -e -X auto.offset.reset=earliest -G "$2" "$1"; }
+
 # TOPICS names topics that exist, one for each codec and one more: kcat cannot create any.
 set -- ${TOPICS:?set TOPICS to five topic names}
 check "produce" "" produce "$1"
 check "consume" "$(printf 'a\nb\nc')" consume "$1"
 check "keys and format" "$(printf '0:a\n1:b\n2:c')" consume "$1" -f '%o:%s\n'
+check "consume as a group" "$(printf 'a\nb\nc')" group "$1" "kcat-$$"
+check "consume on as a group" "" group "$1" "kcat-$$"
 check "list" "1" list "$1"
 check "query the end" "$1 [0] offset 3" offset_at "$1" -1
 check "query the start" "$1 [0] offset 0" offset_at "$1" -2

@@ -295,6 +295,81 @@ def share_lock_lapses_by_the_clock():
         control("/clock/release")
 
 
+def group_consumer(group, **more):
+    return Consumer(
+        config(group_id=group, auto_offset_reset="earliest", enable_auto_commit=False, **more)
+    )
+
+
+def poll_values(consumer, count):
+    values, end = [], time.monotonic() + WAIT_SECONDS
+    while len(values) < count and time.monotonic() < end:
+        message = consumer.poll(0.2)
+        if message is not None and message.error() is None:
+            values.append(message.value().decode())
+    return values
+
+
+@case
+def group_commits():
+    topic, group = create_topic("group"), fresh("group")
+    send(topic, ["a", "b", "c"])
+    consumer = group_consumer(group)
+    consumer.subscribe([topic])
+    same("values", ["a", "b", "c"], poll_values(consumer, 3))
+    consumer.commit(offsets=[TopicPartition(topic, 0, 2)], asynchronous=False)
+    consumer.close()
+    consumer = group_consumer(group)
+    consumer.subscribe([topic])
+    same("what was not committed", ["c"], poll_values(consumer, 1))
+    consumer.commit(asynchronous=False)
+    same("committed", 3, consumer.committed([TopicPartition(topic, 0)], WAIT_SECONDS)[0].offset)
+    consumer.close()
+
+
+@case
+def group_of_two():
+    topic, group = create_topic("pair", 4), fresh("group")
+    settings = {"heartbeat_interval_ms": 300, "session_timeout_ms": 10000}
+    members = [group_consumer(group, **settings) for _ in range(2)]
+    for member in members:
+        member.subscribe([topic])
+    end = time.monotonic() + WAIT_SECONDS
+    while [len(member.assignment()) for member in members] != [2, 2]:
+        if end < time.monotonic():
+            raise AssertionError(f"no balance: {[member.assignment() for member in members]}")
+        for member in members:
+            member.poll(0.1)
+    for member in members:
+        member.close()
+
+
+@case
+def group_transaction():
+    source, target, group = create_topic("in"), create_topic("out"), fresh("group")
+    send(source, ["a", "b"])
+    producer = Producer(config(transactional_id=fresh("id")))
+    producer.init_transactions(WAIT_SECONDS)
+    for commits in (False, True):
+        consumer = group_consumer(group, isolation_level="read_committed")
+        consumer.subscribe([source])
+        values = poll_values(consumer, 2)
+        same("values", ["a", "b"], values)
+        producer.begin_transaction()
+        for value in values:
+            producer.produce(target, value + "!")
+        offsets = consumer.position(consumer.assignment())
+        producer.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata(), WAIT_SECONDS)
+        if commits:
+            producer.commit_transaction(WAIT_SECONDS)
+        else:
+            producer.abort_transaction(WAIT_SECONDS)
+        consumer.close()
+    consumer = group_consumer(group)
+    same("committed", 2, consumer.committed([TopicPartition(source, 0)], WAIT_SECONDS)[0].offset)
+    consumer.close()
+
+
 def main():
     wanted = sys.argv[1:]
     cases = [body for body in CASES if not wanted or body.__name__ in wanted]

@@ -137,7 +137,8 @@ pub(super) fn permit_long_functions(text: &str) -> String {
     let mut marked = String::with_capacity(text.len());
     for (at, line) in lines.iter().enumerate() {
         let indent = &line[..line.len() - line.trim_start().len()];
-        if line.trim_start().trim_start_matches("pub ").starts_with("fn ") {
+        let item = line.trim_start().trim_start_matches("pub ").trim_start_matches("const ");
+        if item.starts_with("fn ") {
             let end = format!("{indent}}}");
             let start = lines[at..].iter().position(|line| line.ends_with('{')).unwrap_or(0);
             let length = lines[at + start..].iter().position(|line| *line == end).unwrap_or(0);

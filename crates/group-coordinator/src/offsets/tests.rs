@@ -1,4 +1,4 @@
-use sharemark_protocol::{Timestamp, TopicId};
+use sharemark_protocol::Timestamp;
 
 use super::*;
 
@@ -85,4 +85,14 @@ fn a_tombstone_takes_what_is_pending_with_it() {
     case.end(ONE, true);
     assert_eq!(case.committed(), None);
     assert_eq!(case.offsets, Offsets::default());
+}
+
+#[test]
+fn offsets_are_found_by_their_topic() {
+    let mut case = Case::default();
+    case.write(None, Some(1));
+    case.write(Some(ONE), Some(2));
+    let of_topic = |name: &str| case.offsets.of_topic(name, TopicId::from_bytes([1; 16]));
+    assert_eq!(of_topic("t"), BTreeSet::from([("g".into(), 0)]));
+    assert_eq!(of_topic("u"), BTreeSet::new());
 }

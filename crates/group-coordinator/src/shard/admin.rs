@@ -50,6 +50,9 @@ impl GroupCoordinatorShard {
         group_id: &str,
         topics: &impl Topics,
     ) -> Result<DeleteGroupDecision, Refusal> {
+        if self.empty_classic_group(group_id)?.is_some() {
+            return Ok(DeleteGroupDecision { records: Vec::new(), states_to_delete: None });
+        }
         if let Ok((_, group)) = self.consumer_group(group_id) {
             group.check_empty()?;
             return Ok(DeleteGroupDecision { records: Vec::new(), states_to_delete: None });
@@ -65,13 +68,33 @@ impl GroupCoordinatorShard {
     ///
     /// As `decide_delete_group`, since a member may have joined in between.
     pub fn decide_group_deleted(&self, group_id: &str) -> Result<Vec<GroupRecord>, Refusal> {
+        if let Some(group_id) = self.empty_classic_group(group_id)? {
+            let mut records = self.offset_tombstones(group_id);
+            records.push(GroupRecord::ClassicGroup { group_id: group_id.clone(), value: None });
+            return Ok(records);
+        }
         if let Ok((group_id, group)) = self.consumer_group(group_id) {
             group.check_empty()?;
-            return Ok(group.decide_delete(group_id));
+            let mut records = self.offset_tombstones(group_id);
+            records.extend(group.decide_delete(group_id));
+            return Ok(records);
         }
         let (group_id, group) = self.share_group(group_id)?;
         group.check_empty()?;
         Ok(group.decide_deleted(group_id))
+    }
+
+    /// Returns the classic group of this id; nothing if there is none.
+    ///
+    /// # Errors
+    ///
+    /// - `NonEmptyGroup` if it has members.
+    fn empty_classic_group(&self, group_id: &str) -> Result<Option<&Arc<str>>, Refusal> {
+        match self.groups.get_key_value(group_id) {
+            Some((group_id, Group::Classic(group))) if group.is_empty() => Ok(Some(group_id)),
+            Some((_, Group::Classic(_))) => Err(Refusal::of(ErrorCode::NonEmptyGroup)),
+            Some((_, Group::Consumer(_) | Group::Share(_))) | None => Ok(None),
+        }
     }
 
     /// Decides an `AlterShareGroupOffsets`; changes nothing. An unknown group is made, without members.

@@ -1,5 +1,9 @@
-//! Classic groups: their records, and who asks for them.
+//! Doors of classic groups.
 
+use crate::classic_group::{
+    Caller, ClassicAnswer, ClassicGroupConfig, ClassicHeartbeat, ClassicHeartbeatDecision, ClassicPlan,
+    DescribedClassicGroup, JoinAnswer, JoinGroup, LeaveAnswer, LeavingMember, Step, SyncAnswer, SyncGroup,
+};
 use crate::record::ClassicGroupMetadata;
 
 use super::*;
@@ -17,6 +21,188 @@ impl GroupCoordinatorShard {
         }
         if let Some(Group::Classic(group)) = self.groups.get_mut(group_id) {
             group.replay(value);
+        }
+    }
+
+    /// Decides a `JoinGroup`; changes nothing. Whoever has to wait gets no answer from the plan.
+    ///
+    /// # Errors
+    ///
+    /// - `InvalidGroupId` if the id is empty.
+    /// - `InvalidSessionTimeout` if the session is shorter or longer than allowed.
+    /// - `UnknownMemberId` if the group is unknown and a member joins again.
+    /// - `InconsistentGroupProtocol` if the group is of another type.
+    /// - `GroupMaxSizeReached` if the shard is full.
+    pub fn decide_join_group(
+        &self,
+        now: Timestamp,
+        request: &JoinGroup<'_>,
+        config: &ClassicGroupConfig,
+    ) -> Result<ClassicPlan, JoinAnswer> {
+        let refused = |error| Err(JoinAnswer::refused(error, request.member_id));
+        if request.group_id.is_empty() {
+            return refused(ErrorCode::InvalidGroupId);
+        }
+        let lengths = config.min_session_timeout_ms..=config.max_session_timeout_ms;
+        if !lengths.contains(&request.session_timeout_ms) {
+            return refused(ErrorCode::InvalidSessionTimeout);
+        }
+        match self.groups.get_key_value(request.group_id) {
+            Some((group_id, Group::Classic(group))) => {
+                let mut step = Step::new(now, config, group_id.clone(), group);
+                step.join(request);
+                Ok(step.into_plan())
+            }
+            Some((group_id, Group::Consumer(group))) if group.members().is_empty() => {
+                if !request.member_id.is_empty() {
+                    return refused(ErrorCode::UnknownMemberId);
+                }
+                // A consumer group without members makes room; its offsets stay.
+                let mut step = Step::new(now, config, group_id.clone(), &ClassicGroup::new(now));
+                step.join(request);
+                step.store_new();
+                let mut plan = step.into_plan();
+                plan.records.splice(..0, group.decide_delete(group_id));
+                Ok(plan)
+            }
+            Some((_, Group::Consumer(_) | Group::Share(_))) => {
+                Err(JoinAnswer::refused(ErrorCode::InconsistentGroupProtocol, ""))
+            }
+            None if !request.member_id.is_empty() => refused(ErrorCode::UnknownMemberId),
+            None if self.check_room().is_err() => refused(ErrorCode::GroupMaxSizeReached),
+            None => {
+                let mut step = Step::new(now, config, request.group_id.into(), &ClassicGroup::new(now));
+                step.join(request);
+                step.store_new();
+                Ok(step.into_plan())
+            }
+        }
+    }
+
+    /// Decides a `SyncGroup`; changes nothing. Whoever has to wait gets no answer from the plan.
+    ///
+    /// # Errors
+    ///
+    /// - `InvalidGroupId` if the id is empty.
+    /// - `UnknownMemberId` if the group is unknown or of another type.
+    pub fn decide_sync_group(
+        &self,
+        now: Timestamp,
+        request: &SyncGroup<'_>,
+        config: &ClassicGroupConfig,
+    ) -> Result<ClassicPlan, SyncAnswer> {
+        let (group_id, group) = self.classic_group(request.group_id).map_err(SyncAnswer::refused)?;
+        let mut step = Step::new(now, config, group_id.clone(), group);
+        step.sync(request);
+        Ok(step.into_plan())
+    }
+
+    /// Decides a `LeaveGroup`; changes nothing.
+    ///
+    /// # Errors
+    ///
+    /// - `InvalidGroupId` if the id is empty.
+    /// - `UnknownMemberId` if the group is unknown or of another type.
+    pub fn decide_leave_group(
+        &self,
+        now: Timestamp,
+        group_id: &str,
+        members: &[LeavingMember<'_>],
+        config: &ClassicGroupConfig,
+    ) -> Result<(ClassicPlan, LeaveAnswer), ErrorCode> {
+        let (group_id, group) = self.classic_group(group_id)?;
+        let mut step = Step::new(now, config, group_id.clone(), group);
+        let answer = step.leave(members);
+        Ok((step.into_plan(), answer))
+    }
+
+    /// Decides a `Heartbeat`; changes nothing.
+    ///
+    /// # Errors
+    ///
+    /// - `InvalidGroupId` if the id is empty.
+    /// - `UnknownMemberId` if the group is unknown or of another type, or has no such member.
+    /// - `FencedInstanceId` if another member has its static place.
+    /// - `IllegalGeneration` if it belongs to another generation.
+    pub fn decide_classic_heartbeat(
+        &self,
+        request: &ClassicHeartbeat<'_>,
+    ) -> Result<ClassicHeartbeatDecision, ErrorCode> {
+        let (group_id, group) = self.classic_group(request.group_id)?;
+        let error = group.decide_heartbeat(request)?;
+        let member_id = request.member_id.into();
+        Ok(ClassicHeartbeatDecision { error, group_id: group_id.clone(), member_id })
+    }
+
+    /// Applies a heartbeat: the member's session begins anew.
+    pub fn apply_classic_heartbeat(&mut self, now: Timestamp, decision: &ClassicHeartbeatDecision) {
+        if let Some(Group::Classic(group)) = self.groups.get_mut(&decision.group_id) {
+            group.apply_heard_of(&decision.member_id, now);
+        }
+    }
+
+    /// Decides what has come to its end by now in one classic group; changes nothing. Append, replay, apply and
+    /// call again until it returns `None`.
+    pub fn decide_classic_expired(&self, now: Timestamp, config: &ClassicGroupConfig) -> Option<ClassicPlan> {
+        let (deadline, group_id) = self.classic_deadlines.first()?;
+        if now < *deadline {
+            return None;
+        }
+        let Some(Group::Classic(group)) = self.groups.get(group_id) else {
+            unreachable!("only classic groups have deadlines of their own")
+        };
+        let mut step = Step::new(now, config, group_id.clone(), group);
+        step.expire();
+        Some(step.into_plan())
+    }
+
+    /// Applies what a step of a classic group has decided, after its records were replayed, and returns whom it
+    /// answers.
+    pub fn apply_classic(&mut self, plan: ClassicPlan) -> Vec<(Caller, ClassicAnswer)> {
+        let ClassicPlan { group_id, group: stepped, answers, .. } = plan;
+        if let Some(Group::Classic(group)) = self.groups.get_mut(&group_id) {
+            group.take_over(*stepped);
+            self.classic_deadlines.set(&group_id, group.first_deadline());
+        }
+        answers
+    }
+
+    /// Describes a classic group, for `DescribeGroups`; nothing if there is no such group or it is of another type.
+    pub fn describe_classic_group(&self, group_id: &str) -> Option<DescribedClassicGroup> {
+        self.classic_group(group_id).ok().map(|(_, group)| group.describe())
+    }
+
+    /// Returns whether there is a group of this id that is no classic group.
+    pub fn has_modern_group(&self, group_id: &str) -> bool {
+        match self.groups.get(group_id) {
+            Some(Group::Consumer(_) | Group::Share(_)) => true,
+            Some(Group::Classic(_)) | None => false,
+        }
+    }
+
+    fn classic_group(&self, group_id: &str) -> Result<(&Arc<str>, &ClassicGroup), ErrorCode> {
+        if group_id.is_empty() {
+            return Err(ErrorCode::InvalidGroupId);
+        }
+        match self.groups.get_key_value(group_id) {
+            Some((group_id, Group::Classic(group))) => Ok((group_id, group)),
+            Some((_, Group::Consumer(_) | Group::Share(_))) | None => Err(ErrorCode::UnknownMemberId),
+        }
+    }
+
+    /// Checks that whatever happens by itself is seen in time.
+    pub(super) fn check_classic_deadlines(&self) {
+        for (group_id, group) in &self.groups {
+            if let Group::Classic(group) = group
+                && let Some(deadline) = group.first_deadline()
+            {
+                let noted = self.classic_deadlines.of(group_id);
+                assert!(noted.is_some_and(|noted| noted <= deadline), "a group's next deadline is noted");
+            }
+        }
+        for group_id in self.classic_deadlines.groups() {
+            let is_classic = matches!(self.groups.get(group_id), Some(Group::Classic(_)));
+            assert!(is_classic, "only classic groups have deadlines of their own");
         }
     }
 }

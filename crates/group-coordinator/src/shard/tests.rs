@@ -2,6 +2,7 @@ use super::*;
 use crate::{DeleteShareStates, GroupEpoch, InitialiseShareStates, ShareGroupState, TopicFacts};
 
 mod admin;
+mod classic;
 mod consumer;
 mod heartbeat;
 mod model;
@@ -14,7 +15,8 @@ const CONFIG: ShareGroupConfig = ShareGroupConfig {
     max_size: 3,
     initialize_retry_interval_ms: 30_000,
 };
-const LIMITS: GroupCoordinatorConfig = GroupCoordinatorConfig { groups_max: 3, subscribed_topics_max: 8 };
+const LIMITS: GroupCoordinatorConfig =
+    GroupCoordinatorConfig { groups_max: 3, offsets_max: 100, subscribed_topics_max: 8 };
 
 /// The topics of a cluster that a test makes up.
 #[derive(Default)]

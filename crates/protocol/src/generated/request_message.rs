@@ -2,6 +2,7 @@
 
 //! A request of any API that this broker serves.
 
+use super::add_offsets_to_txn_request::AddOffsetsToTxnRequest;
 use super::add_partitions_to_txn_request::AddPartitionsToTxnRequest;
 use super::add_share_acks_to_txn_request::AddShareAcksToTxnRequest;
 use super::alter_client_quotas_request::AlterClientQuotasRequest;
@@ -26,6 +27,7 @@ use super::describe_acls_request::DescribeAclsRequest;
 use super::describe_client_quotas_request::DescribeClientQuotasRequest;
 use super::describe_cluster_request::DescribeClusterRequest;
 use super::describe_configs_request::DescribeConfigsRequest;
+use super::describe_groups_request::DescribeGroupsRequest;
 use super::describe_log_dirs_request::DescribeLogDirsRequest;
 use super::describe_producers_request::DescribeProducersRequest;
 use super::describe_quorum_request::DescribeQuorumRequest;
@@ -37,14 +39,20 @@ use super::elect_leaders_request::ElectLeadersRequest;
 use super::end_txn_request::EndTxnRequest;
 use super::fetch_request::FetchRequest;
 use super::find_coordinator_request::FindCoordinatorRequest;
+use super::heartbeat_request::HeartbeatRequest;
 use super::incremental_alter_configs_request::IncrementalAlterConfigsRequest;
 use super::init_producer_id_request::InitProducerIdRequest;
 use super::initialize_share_group_state_request::InitializeShareGroupStateRequest;
+use super::join_group_request::JoinGroupRequest;
+use super::leave_group_request::LeaveGroupRequest;
 use super::list_groups_request::ListGroupsRequest;
 use super::list_offsets_request::ListOffsetsRequest;
 use super::list_partition_reassignments_request::ListPartitionReassignmentsRequest;
 use super::list_transactions_request::ListTransactionsRequest;
 use super::metadata_request::MetadataRequest;
+use super::offset_commit_request::OffsetCommitRequest;
+use super::offset_delete_request::OffsetDeleteRequest;
+use super::offset_fetch_request::OffsetFetchRequest;
 use super::offset_for_leader_epoch_request::OffsetForLeaderEpochRequest;
 use super::produce_request::ProduceRequest;
 use super::read_share_group_state_request::ReadShareGroupStateRequest;
@@ -56,6 +64,8 @@ use super::share_acknowledge_request::ShareAcknowledgeRequest;
 use super::share_fetch_request::ShareFetchRequest;
 use super::share_group_describe_request::ShareGroupDescribeRequest;
 use super::share_group_heartbeat_request::ShareGroupHeartbeatRequest;
+use super::sync_group_request::SyncGroupRequest;
+use super::txn_offset_commit_request::TxnOffsetCommitRequest;
 use super::txn_share_acknowledge_request::TxnShareAcknowledgeRequest;
 use super::unregister_broker_request::UnregisterBrokerRequest;
 use super::update_features_request::UpdateFeaturesRequest;
@@ -75,8 +85,22 @@ pub enum RequestMessage {
     ListOffsets(ListOffsetsRequest),
     /// The request of Metadata.
     Metadata(MetadataRequest),
+    /// The request of OffsetCommit.
+    OffsetCommit(OffsetCommitRequest),
+    /// The request of OffsetFetch.
+    OffsetFetch(OffsetFetchRequest),
     /// The request of FindCoordinator.
     FindCoordinator(FindCoordinatorRequest),
+    /// The request of JoinGroup.
+    JoinGroup(JoinGroupRequest),
+    /// The request of Heartbeat.
+    Heartbeat(HeartbeatRequest),
+    /// The request of LeaveGroup.
+    LeaveGroup(LeaveGroupRequest),
+    /// The request of SyncGroup.
+    SyncGroup(SyncGroupRequest),
+    /// The request of DescribeGroups.
+    DescribeGroups(DescribeGroupsRequest),
     /// The request of ListGroups.
     ListGroups(ListGroupsRequest),
     /// The request of SaslHandshake.
@@ -95,10 +119,14 @@ pub enum RequestMessage {
     OffsetForLeaderEpoch(OffsetForLeaderEpochRequest),
     /// The request of AddPartitionsToTxn.
     AddPartitionsToTxn(AddPartitionsToTxnRequest),
+    /// The request of AddOffsetsToTxn.
+    AddOffsetsToTxn(AddOffsetsToTxnRequest),
     /// The request of EndTxn.
     EndTxn(EndTxnRequest),
     /// The request of WriteTxnMarkers.
     WriteTxnMarkers(WriteTxnMarkersRequest),
+    /// The request of TxnOffsetCommit.
+    TxnOffsetCommit(TxnOffsetCommitRequest),
     /// The request of DescribeAcls.
     DescribeAcls(DescribeAclsRequest),
     /// The request of CreateAcls.
@@ -127,6 +155,8 @@ pub enum RequestMessage {
     AlterPartitionReassignments(AlterPartitionReassignmentsRequest),
     /// The request of ListPartitionReassignments.
     ListPartitionReassignments(ListPartitionReassignmentsRequest),
+    /// The request of OffsetDelete.
+    OffsetDelete(OffsetDeleteRequest),
     /// The request of DescribeClientQuotas.
     DescribeClientQuotas(DescribeClientQuotasRequest),
     /// The request of AlterClientQuotas.
@@ -189,13 +219,21 @@ pub enum RequestMessage {
 
 impl RequestMessage {
     /// Returns the API that it belongs to.
+    #[expect(clippy::too_many_lines, reason = "one step for each field")]
     pub const fn api_key(&self) -> ApiKey {
         match self {
             Self::Produce(_) => ApiKey::Produce,
             Self::Fetch(_) => ApiKey::Fetch,
             Self::ListOffsets(_) => ApiKey::ListOffsets,
             Self::Metadata(_) => ApiKey::Metadata,
+            Self::OffsetCommit(_) => ApiKey::OffsetCommit,
+            Self::OffsetFetch(_) => ApiKey::OffsetFetch,
             Self::FindCoordinator(_) => ApiKey::FindCoordinator,
+            Self::JoinGroup(_) => ApiKey::JoinGroup,
+            Self::Heartbeat(_) => ApiKey::Heartbeat,
+            Self::LeaveGroup(_) => ApiKey::LeaveGroup,
+            Self::SyncGroup(_) => ApiKey::SyncGroup,
+            Self::DescribeGroups(_) => ApiKey::DescribeGroups,
             Self::ListGroups(_) => ApiKey::ListGroups,
             Self::SaslHandshake(_) => ApiKey::SaslHandshake,
             Self::ApiVersions(_) => ApiKey::ApiVersions,
@@ -205,8 +243,10 @@ impl RequestMessage {
             Self::InitProducerId(_) => ApiKey::InitProducerId,
             Self::OffsetForLeaderEpoch(_) => ApiKey::OffsetForLeaderEpoch,
             Self::AddPartitionsToTxn(_) => ApiKey::AddPartitionsToTxn,
+            Self::AddOffsetsToTxn(_) => ApiKey::AddOffsetsToTxn,
             Self::EndTxn(_) => ApiKey::EndTxn,
             Self::WriteTxnMarkers(_) => ApiKey::WriteTxnMarkers,
+            Self::TxnOffsetCommit(_) => ApiKey::TxnOffsetCommit,
             Self::DescribeAcls(_) => ApiKey::DescribeAcls,
             Self::CreateAcls(_) => ApiKey::CreateAcls,
             Self::DeleteAcls(_) => ApiKey::DeleteAcls,
@@ -221,6 +261,7 @@ impl RequestMessage {
             Self::IncrementalAlterConfigs(_) => ApiKey::IncrementalAlterConfigs,
             Self::AlterPartitionReassignments(_) => ApiKey::AlterPartitionReassignments,
             Self::ListPartitionReassignments(_) => ApiKey::ListPartitionReassignments,
+            Self::OffsetDelete(_) => ApiKey::OffsetDelete,
             Self::DescribeClientQuotas(_) => ApiKey::DescribeClientQuotas,
             Self::AlterClientQuotas(_) => ApiKey::AlterClientQuotas,
             Self::DescribeUserScramCredentials(_) => ApiKey::DescribeUserScramCredentials,
@@ -254,13 +295,21 @@ impl RequestMessage {
     }
 
     /// Appends it to `out`, in the form of `version`.
+    #[expect(clippy::too_many_lines, reason = "one step for each field")]
     pub fn encode(&self, version: i16, out: &mut Writer) {
         match self {
             Self::Produce(message) => message.encode(version, out),
             Self::Fetch(message) => message.encode(version, out),
             Self::ListOffsets(message) => message.encode(version, out),
             Self::Metadata(message) => message.encode(version, out),
+            Self::OffsetCommit(message) => message.encode(version, out),
+            Self::OffsetFetch(message) => message.encode(version, out),
             Self::FindCoordinator(message) => message.encode(version, out),
+            Self::JoinGroup(message) => message.encode(version, out),
+            Self::Heartbeat(message) => message.encode(version, out),
+            Self::LeaveGroup(message) => message.encode(version, out),
+            Self::SyncGroup(message) => message.encode(version, out),
+            Self::DescribeGroups(message) => message.encode(version, out),
             Self::ListGroups(message) => message.encode(version, out),
             Self::SaslHandshake(message) => message.encode(version, out),
             Self::ApiVersions(message) => message.encode(version, out),
@@ -270,8 +319,10 @@ impl RequestMessage {
             Self::InitProducerId(message) => message.encode(version, out),
             Self::OffsetForLeaderEpoch(message) => message.encode(version, out),
             Self::AddPartitionsToTxn(message) => message.encode(version, out),
+            Self::AddOffsetsToTxn(message) => message.encode(version, out),
             Self::EndTxn(message) => message.encode(version, out),
             Self::WriteTxnMarkers(message) => message.encode(version, out),
+            Self::TxnOffsetCommit(message) => message.encode(version, out),
             Self::DescribeAcls(message) => message.encode(version, out),
             Self::CreateAcls(message) => message.encode(version, out),
             Self::DeleteAcls(message) => message.encode(version, out),
@@ -286,6 +337,7 @@ impl RequestMessage {
             Self::IncrementalAlterConfigs(message) => message.encode(version, out),
             Self::AlterPartitionReassignments(message) => message.encode(version, out),
             Self::ListPartitionReassignments(message) => message.encode(version, out),
+            Self::OffsetDelete(message) => message.encode(version, out),
             Self::DescribeClientQuotas(message) => message.encode(version, out),
             Self::AlterClientQuotas(message) => message.encode(version, out),
             Self::DescribeUserScramCredentials(message) => message.encode(version, out),
@@ -330,9 +382,16 @@ impl RequestMessage {
             ApiKey::Fetch => Self::Fetch(FetchRequest::decode(version, reader)?),
             ApiKey::ListOffsets => Self::ListOffsets(ListOffsetsRequest::decode(version, reader)?),
             ApiKey::Metadata => Self::Metadata(MetadataRequest::decode(version, reader)?),
+            ApiKey::OffsetCommit => Self::OffsetCommit(OffsetCommitRequest::decode(version, reader)?),
+            ApiKey::OffsetFetch => Self::OffsetFetch(OffsetFetchRequest::decode(version, reader)?),
             ApiKey::FindCoordinator => {
                 Self::FindCoordinator(FindCoordinatorRequest::decode(version, reader)?)
             }
+            ApiKey::JoinGroup => Self::JoinGroup(JoinGroupRequest::decode(version, reader)?),
+            ApiKey::Heartbeat => Self::Heartbeat(HeartbeatRequest::decode(version, reader)?),
+            ApiKey::LeaveGroup => Self::LeaveGroup(LeaveGroupRequest::decode(version, reader)?),
+            ApiKey::SyncGroup => Self::SyncGroup(SyncGroupRequest::decode(version, reader)?),
+            ApiKey::DescribeGroups => Self::DescribeGroups(DescribeGroupsRequest::decode(version, reader)?),
             ApiKey::ListGroups => Self::ListGroups(ListGroupsRequest::decode(version, reader)?),
             ApiKey::SaslHandshake => Self::SaslHandshake(SaslHandshakeRequest::decode(version, reader)?),
             ApiKey::ApiVersions => Self::ApiVersions(ApiVersionsRequest::decode(version, reader)?),
@@ -346,9 +405,15 @@ impl RequestMessage {
             ApiKey::AddPartitionsToTxn => {
                 Self::AddPartitionsToTxn(AddPartitionsToTxnRequest::decode(version, reader)?)
             }
+            ApiKey::AddOffsetsToTxn => {
+                Self::AddOffsetsToTxn(AddOffsetsToTxnRequest::decode(version, reader)?)
+            }
             ApiKey::EndTxn => Self::EndTxn(EndTxnRequest::decode(version, reader)?),
             ApiKey::WriteTxnMarkers => {
                 Self::WriteTxnMarkers(WriteTxnMarkersRequest::decode(version, reader)?)
+            }
+            ApiKey::TxnOffsetCommit => {
+                Self::TxnOffsetCommit(TxnOffsetCommitRequest::decode(version, reader)?)
             }
             ApiKey::DescribeAcls => Self::DescribeAcls(DescribeAclsRequest::decode(version, reader)?),
             ApiKey::CreateAcls => Self::CreateAcls(CreateAclsRequest::decode(version, reader)?),
@@ -380,6 +445,7 @@ impl RequestMessage {
             ApiKey::ListPartitionReassignments => {
                 Self::ListPartitionReassignments(ListPartitionReassignmentsRequest::decode(version, reader)?)
             }
+            ApiKey::OffsetDelete => Self::OffsetDelete(OffsetDeleteRequest::decode(version, reader)?),
             ApiKey::DescribeClientQuotas => {
                 Self::DescribeClientQuotas(DescribeClientQuotasRequest::decode(version, reader)?)
             }
@@ -488,9 +554,51 @@ impl From<MetadataRequest> for RequestMessage {
     }
 }
 
+impl From<OffsetCommitRequest> for RequestMessage {
+    fn from(message: OffsetCommitRequest) -> Self {
+        Self::OffsetCommit(message)
+    }
+}
+
+impl From<OffsetFetchRequest> for RequestMessage {
+    fn from(message: OffsetFetchRequest) -> Self {
+        Self::OffsetFetch(message)
+    }
+}
+
 impl From<FindCoordinatorRequest> for RequestMessage {
     fn from(message: FindCoordinatorRequest) -> Self {
         Self::FindCoordinator(message)
+    }
+}
+
+impl From<JoinGroupRequest> for RequestMessage {
+    fn from(message: JoinGroupRequest) -> Self {
+        Self::JoinGroup(message)
+    }
+}
+
+impl From<HeartbeatRequest> for RequestMessage {
+    fn from(message: HeartbeatRequest) -> Self {
+        Self::Heartbeat(message)
+    }
+}
+
+impl From<LeaveGroupRequest> for RequestMessage {
+    fn from(message: LeaveGroupRequest) -> Self {
+        Self::LeaveGroup(message)
+    }
+}
+
+impl From<SyncGroupRequest> for RequestMessage {
+    fn from(message: SyncGroupRequest) -> Self {
+        Self::SyncGroup(message)
+    }
+}
+
+impl From<DescribeGroupsRequest> for RequestMessage {
+    fn from(message: DescribeGroupsRequest) -> Self {
+        Self::DescribeGroups(message)
     }
 }
 
@@ -548,6 +656,12 @@ impl From<AddPartitionsToTxnRequest> for RequestMessage {
     }
 }
 
+impl From<AddOffsetsToTxnRequest> for RequestMessage {
+    fn from(message: AddOffsetsToTxnRequest) -> Self {
+        Self::AddOffsetsToTxn(message)
+    }
+}
+
 impl From<EndTxnRequest> for RequestMessage {
     fn from(message: EndTxnRequest) -> Self {
         Self::EndTxn(message)
@@ -557,6 +671,12 @@ impl From<EndTxnRequest> for RequestMessage {
 impl From<WriteTxnMarkersRequest> for RequestMessage {
     fn from(message: WriteTxnMarkersRequest) -> Self {
         Self::WriteTxnMarkers(message)
+    }
+}
+
+impl From<TxnOffsetCommitRequest> for RequestMessage {
+    fn from(message: TxnOffsetCommitRequest) -> Self {
+        Self::TxnOffsetCommit(message)
     }
 }
 
@@ -641,6 +761,12 @@ impl From<AlterPartitionReassignmentsRequest> for RequestMessage {
 impl From<ListPartitionReassignmentsRequest> for RequestMessage {
     fn from(message: ListPartitionReassignmentsRequest) -> Self {
         Self::ListPartitionReassignments(message)
+    }
+}
+
+impl From<OffsetDeleteRequest> for RequestMessage {
+    fn from(message: OffsetDeleteRequest) -> Self {
+        Self::OffsetDelete(message)
     }
 }
 

@@ -2,6 +2,7 @@
 
 //! An answer of any API that this broker serves.
 
+use super::add_offsets_to_txn_response::AddOffsetsToTxnResponse;
 use super::add_partitions_to_txn_response::AddPartitionsToTxnResponse;
 use super::add_share_acks_to_txn_response::AddShareAcksToTxnResponse;
 use super::alter_client_quotas_response::AlterClientQuotasResponse;
@@ -26,6 +27,7 @@ use super::describe_acls_response::DescribeAclsResponse;
 use super::describe_client_quotas_response::DescribeClientQuotasResponse;
 use super::describe_cluster_response::DescribeClusterResponse;
 use super::describe_configs_response::DescribeConfigsResponse;
+use super::describe_groups_response::DescribeGroupsResponse;
 use super::describe_log_dirs_response::DescribeLogDirsResponse;
 use super::describe_producers_response::DescribeProducersResponse;
 use super::describe_quorum_response::DescribeQuorumResponse;
@@ -37,14 +39,20 @@ use super::elect_leaders_response::ElectLeadersResponse;
 use super::end_txn_response::EndTxnResponse;
 use super::fetch_response::FetchResponse;
 use super::find_coordinator_response::FindCoordinatorResponse;
+use super::heartbeat_response::HeartbeatResponse;
 use super::incremental_alter_configs_response::IncrementalAlterConfigsResponse;
 use super::init_producer_id_response::InitProducerIdResponse;
 use super::initialize_share_group_state_response::InitializeShareGroupStateResponse;
+use super::join_group_response::JoinGroupResponse;
+use super::leave_group_response::LeaveGroupResponse;
 use super::list_groups_response::ListGroupsResponse;
 use super::list_offsets_response::ListOffsetsResponse;
 use super::list_partition_reassignments_response::ListPartitionReassignmentsResponse;
 use super::list_transactions_response::ListTransactionsResponse;
 use super::metadata_response::MetadataResponse;
+use super::offset_commit_response::OffsetCommitResponse;
+use super::offset_delete_response::OffsetDeleteResponse;
+use super::offset_fetch_response::OffsetFetchResponse;
 use super::offset_for_leader_epoch_response::OffsetForLeaderEpochResponse;
 use super::produce_response::ProduceResponse;
 use super::read_share_group_state_response::ReadShareGroupStateResponse;
@@ -56,6 +64,8 @@ use super::share_acknowledge_response::ShareAcknowledgeResponse;
 use super::share_fetch_response::ShareFetchResponse;
 use super::share_group_describe_response::ShareGroupDescribeResponse;
 use super::share_group_heartbeat_response::ShareGroupHeartbeatResponse;
+use super::sync_group_response::SyncGroupResponse;
+use super::txn_offset_commit_response::TxnOffsetCommitResponse;
 use super::txn_share_acknowledge_response::TxnShareAcknowledgeResponse;
 use super::unregister_broker_response::UnregisterBrokerResponse;
 use super::update_features_response::UpdateFeaturesResponse;
@@ -75,8 +85,22 @@ pub enum ResponseMessage {
     ListOffsets(ListOffsetsResponse),
     /// The answer of Metadata.
     Metadata(MetadataResponse),
+    /// The answer of OffsetCommit.
+    OffsetCommit(OffsetCommitResponse),
+    /// The answer of OffsetFetch.
+    OffsetFetch(OffsetFetchResponse),
     /// The answer of FindCoordinator.
     FindCoordinator(FindCoordinatorResponse),
+    /// The answer of JoinGroup.
+    JoinGroup(JoinGroupResponse),
+    /// The answer of Heartbeat.
+    Heartbeat(HeartbeatResponse),
+    /// The answer of LeaveGroup.
+    LeaveGroup(LeaveGroupResponse),
+    /// The answer of SyncGroup.
+    SyncGroup(SyncGroupResponse),
+    /// The answer of DescribeGroups.
+    DescribeGroups(DescribeGroupsResponse),
     /// The answer of ListGroups.
     ListGroups(ListGroupsResponse),
     /// The answer of SaslHandshake.
@@ -95,10 +119,14 @@ pub enum ResponseMessage {
     OffsetForLeaderEpoch(OffsetForLeaderEpochResponse),
     /// The answer of AddPartitionsToTxn.
     AddPartitionsToTxn(AddPartitionsToTxnResponse),
+    /// The answer of AddOffsetsToTxn.
+    AddOffsetsToTxn(AddOffsetsToTxnResponse),
     /// The answer of EndTxn.
     EndTxn(EndTxnResponse),
     /// The answer of WriteTxnMarkers.
     WriteTxnMarkers(WriteTxnMarkersResponse),
+    /// The answer of TxnOffsetCommit.
+    TxnOffsetCommit(TxnOffsetCommitResponse),
     /// The answer of DescribeAcls.
     DescribeAcls(DescribeAclsResponse),
     /// The answer of CreateAcls.
@@ -127,6 +155,8 @@ pub enum ResponseMessage {
     AlterPartitionReassignments(AlterPartitionReassignmentsResponse),
     /// The answer of ListPartitionReassignments.
     ListPartitionReassignments(ListPartitionReassignmentsResponse),
+    /// The answer of OffsetDelete.
+    OffsetDelete(OffsetDeleteResponse),
     /// The answer of DescribeClientQuotas.
     DescribeClientQuotas(DescribeClientQuotasResponse),
     /// The answer of AlterClientQuotas.
@@ -189,13 +219,21 @@ pub enum ResponseMessage {
 
 impl ResponseMessage {
     /// Returns the API that it belongs to.
+    #[expect(clippy::too_many_lines, reason = "one step for each field")]
     pub const fn api_key(&self) -> ApiKey {
         match self {
             Self::Produce(_) => ApiKey::Produce,
             Self::Fetch(_) => ApiKey::Fetch,
             Self::ListOffsets(_) => ApiKey::ListOffsets,
             Self::Metadata(_) => ApiKey::Metadata,
+            Self::OffsetCommit(_) => ApiKey::OffsetCommit,
+            Self::OffsetFetch(_) => ApiKey::OffsetFetch,
             Self::FindCoordinator(_) => ApiKey::FindCoordinator,
+            Self::JoinGroup(_) => ApiKey::JoinGroup,
+            Self::Heartbeat(_) => ApiKey::Heartbeat,
+            Self::LeaveGroup(_) => ApiKey::LeaveGroup,
+            Self::SyncGroup(_) => ApiKey::SyncGroup,
+            Self::DescribeGroups(_) => ApiKey::DescribeGroups,
             Self::ListGroups(_) => ApiKey::ListGroups,
             Self::SaslHandshake(_) => ApiKey::SaslHandshake,
             Self::ApiVersions(_) => ApiKey::ApiVersions,
@@ -205,8 +243,10 @@ impl ResponseMessage {
             Self::InitProducerId(_) => ApiKey::InitProducerId,
             Self::OffsetForLeaderEpoch(_) => ApiKey::OffsetForLeaderEpoch,
             Self::AddPartitionsToTxn(_) => ApiKey::AddPartitionsToTxn,
+            Self::AddOffsetsToTxn(_) => ApiKey::AddOffsetsToTxn,
             Self::EndTxn(_) => ApiKey::EndTxn,
             Self::WriteTxnMarkers(_) => ApiKey::WriteTxnMarkers,
+            Self::TxnOffsetCommit(_) => ApiKey::TxnOffsetCommit,
             Self::DescribeAcls(_) => ApiKey::DescribeAcls,
             Self::CreateAcls(_) => ApiKey::CreateAcls,
             Self::DeleteAcls(_) => ApiKey::DeleteAcls,
@@ -221,6 +261,7 @@ impl ResponseMessage {
             Self::IncrementalAlterConfigs(_) => ApiKey::IncrementalAlterConfigs,
             Self::AlterPartitionReassignments(_) => ApiKey::AlterPartitionReassignments,
             Self::ListPartitionReassignments(_) => ApiKey::ListPartitionReassignments,
+            Self::OffsetDelete(_) => ApiKey::OffsetDelete,
             Self::DescribeClientQuotas(_) => ApiKey::DescribeClientQuotas,
             Self::AlterClientQuotas(_) => ApiKey::AlterClientQuotas,
             Self::DescribeUserScramCredentials(_) => ApiKey::DescribeUserScramCredentials,
@@ -254,13 +295,21 @@ impl ResponseMessage {
     }
 
     /// Appends it to `out`, in the form of `version`.
+    #[expect(clippy::too_many_lines, reason = "one step for each field")]
     pub fn encode(&self, version: i16, out: &mut Writer) {
         match self {
             Self::Produce(message) => message.encode(version, out),
             Self::Fetch(message) => message.encode(version, out),
             Self::ListOffsets(message) => message.encode(version, out),
             Self::Metadata(message) => message.encode(version, out),
+            Self::OffsetCommit(message) => message.encode(version, out),
+            Self::OffsetFetch(message) => message.encode(version, out),
             Self::FindCoordinator(message) => message.encode(version, out),
+            Self::JoinGroup(message) => message.encode(version, out),
+            Self::Heartbeat(message) => message.encode(version, out),
+            Self::LeaveGroup(message) => message.encode(version, out),
+            Self::SyncGroup(message) => message.encode(version, out),
+            Self::DescribeGroups(message) => message.encode(version, out),
             Self::ListGroups(message) => message.encode(version, out),
             Self::SaslHandshake(message) => message.encode(version, out),
             Self::ApiVersions(message) => message.encode(version, out),
@@ -270,8 +319,10 @@ impl ResponseMessage {
             Self::InitProducerId(message) => message.encode(version, out),
             Self::OffsetForLeaderEpoch(message) => message.encode(version, out),
             Self::AddPartitionsToTxn(message) => message.encode(version, out),
+            Self::AddOffsetsToTxn(message) => message.encode(version, out),
             Self::EndTxn(message) => message.encode(version, out),
             Self::WriteTxnMarkers(message) => message.encode(version, out),
+            Self::TxnOffsetCommit(message) => message.encode(version, out),
             Self::DescribeAcls(message) => message.encode(version, out),
             Self::CreateAcls(message) => message.encode(version, out),
             Self::DeleteAcls(message) => message.encode(version, out),
@@ -286,6 +337,7 @@ impl ResponseMessage {
             Self::IncrementalAlterConfigs(message) => message.encode(version, out),
             Self::AlterPartitionReassignments(message) => message.encode(version, out),
             Self::ListPartitionReassignments(message) => message.encode(version, out),
+            Self::OffsetDelete(message) => message.encode(version, out),
             Self::DescribeClientQuotas(message) => message.encode(version, out),
             Self::AlterClientQuotas(message) => message.encode(version, out),
             Self::DescribeUserScramCredentials(message) => message.encode(version, out),
@@ -330,9 +382,16 @@ impl ResponseMessage {
             ApiKey::Fetch => Self::Fetch(FetchResponse::decode(version, reader)?),
             ApiKey::ListOffsets => Self::ListOffsets(ListOffsetsResponse::decode(version, reader)?),
             ApiKey::Metadata => Self::Metadata(MetadataResponse::decode(version, reader)?),
+            ApiKey::OffsetCommit => Self::OffsetCommit(OffsetCommitResponse::decode(version, reader)?),
+            ApiKey::OffsetFetch => Self::OffsetFetch(OffsetFetchResponse::decode(version, reader)?),
             ApiKey::FindCoordinator => {
                 Self::FindCoordinator(FindCoordinatorResponse::decode(version, reader)?)
             }
+            ApiKey::JoinGroup => Self::JoinGroup(JoinGroupResponse::decode(version, reader)?),
+            ApiKey::Heartbeat => Self::Heartbeat(HeartbeatResponse::decode(version, reader)?),
+            ApiKey::LeaveGroup => Self::LeaveGroup(LeaveGroupResponse::decode(version, reader)?),
+            ApiKey::SyncGroup => Self::SyncGroup(SyncGroupResponse::decode(version, reader)?),
+            ApiKey::DescribeGroups => Self::DescribeGroups(DescribeGroupsResponse::decode(version, reader)?),
             ApiKey::ListGroups => Self::ListGroups(ListGroupsResponse::decode(version, reader)?),
             ApiKey::SaslHandshake => Self::SaslHandshake(SaslHandshakeResponse::decode(version, reader)?),
             ApiKey::ApiVersions => Self::ApiVersions(ApiVersionsResponse::decode(version, reader)?),
@@ -346,9 +405,15 @@ impl ResponseMessage {
             ApiKey::AddPartitionsToTxn => {
                 Self::AddPartitionsToTxn(AddPartitionsToTxnResponse::decode(version, reader)?)
             }
+            ApiKey::AddOffsetsToTxn => {
+                Self::AddOffsetsToTxn(AddOffsetsToTxnResponse::decode(version, reader)?)
+            }
             ApiKey::EndTxn => Self::EndTxn(EndTxnResponse::decode(version, reader)?),
             ApiKey::WriteTxnMarkers => {
                 Self::WriteTxnMarkers(WriteTxnMarkersResponse::decode(version, reader)?)
+            }
+            ApiKey::TxnOffsetCommit => {
+                Self::TxnOffsetCommit(TxnOffsetCommitResponse::decode(version, reader)?)
             }
             ApiKey::DescribeAcls => Self::DescribeAcls(DescribeAclsResponse::decode(version, reader)?),
             ApiKey::CreateAcls => Self::CreateAcls(CreateAclsResponse::decode(version, reader)?),
@@ -380,6 +445,7 @@ impl ResponseMessage {
             ApiKey::ListPartitionReassignments => {
                 Self::ListPartitionReassignments(ListPartitionReassignmentsResponse::decode(version, reader)?)
             }
+            ApiKey::OffsetDelete => Self::OffsetDelete(OffsetDeleteResponse::decode(version, reader)?),
             ApiKey::DescribeClientQuotas => {
                 Self::DescribeClientQuotas(DescribeClientQuotasResponse::decode(version, reader)?)
             }
@@ -488,9 +554,51 @@ impl From<MetadataResponse> for ResponseMessage {
     }
 }
 
+impl From<OffsetCommitResponse> for ResponseMessage {
+    fn from(message: OffsetCommitResponse) -> Self {
+        Self::OffsetCommit(message)
+    }
+}
+
+impl From<OffsetFetchResponse> for ResponseMessage {
+    fn from(message: OffsetFetchResponse) -> Self {
+        Self::OffsetFetch(message)
+    }
+}
+
 impl From<FindCoordinatorResponse> for ResponseMessage {
     fn from(message: FindCoordinatorResponse) -> Self {
         Self::FindCoordinator(message)
+    }
+}
+
+impl From<JoinGroupResponse> for ResponseMessage {
+    fn from(message: JoinGroupResponse) -> Self {
+        Self::JoinGroup(message)
+    }
+}
+
+impl From<HeartbeatResponse> for ResponseMessage {
+    fn from(message: HeartbeatResponse) -> Self {
+        Self::Heartbeat(message)
+    }
+}
+
+impl From<LeaveGroupResponse> for ResponseMessage {
+    fn from(message: LeaveGroupResponse) -> Self {
+        Self::LeaveGroup(message)
+    }
+}
+
+impl From<SyncGroupResponse> for ResponseMessage {
+    fn from(message: SyncGroupResponse) -> Self {
+        Self::SyncGroup(message)
+    }
+}
+
+impl From<DescribeGroupsResponse> for ResponseMessage {
+    fn from(message: DescribeGroupsResponse) -> Self {
+        Self::DescribeGroups(message)
     }
 }
 
@@ -548,6 +656,12 @@ impl From<AddPartitionsToTxnResponse> for ResponseMessage {
     }
 }
 
+impl From<AddOffsetsToTxnResponse> for ResponseMessage {
+    fn from(message: AddOffsetsToTxnResponse) -> Self {
+        Self::AddOffsetsToTxn(message)
+    }
+}
+
 impl From<EndTxnResponse> for ResponseMessage {
     fn from(message: EndTxnResponse) -> Self {
         Self::EndTxn(message)
@@ -557,6 +671,12 @@ impl From<EndTxnResponse> for ResponseMessage {
 impl From<WriteTxnMarkersResponse> for ResponseMessage {
     fn from(message: WriteTxnMarkersResponse) -> Self {
         Self::WriteTxnMarkers(message)
+    }
+}
+
+impl From<TxnOffsetCommitResponse> for ResponseMessage {
+    fn from(message: TxnOffsetCommitResponse) -> Self {
+        Self::TxnOffsetCommit(message)
     }
 }
 
@@ -641,6 +761,12 @@ impl From<AlterPartitionReassignmentsResponse> for ResponseMessage {
 impl From<ListPartitionReassignmentsResponse> for ResponseMessage {
     fn from(message: ListPartitionReassignmentsResponse) -> Self {
         Self::ListPartitionReassignments(message)
+    }
+}
+
+impl From<OffsetDeleteResponse> for ResponseMessage {
+    fn from(message: OffsetDeleteResponse) -> Self {
+        Self::OffsetDelete(message)
     }
 }
 

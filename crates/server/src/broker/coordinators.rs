@@ -19,6 +19,8 @@ use crate::config::BrokerSettings;
 
 /// How many groups one shard keeps. Kafka sets no limit.
 const GROUPS_PER_SHARD_MAX: usize = 100_000;
+/// How many offsets the groups of one shard have committed. Kafka sets no limit.
+const OFFSETS_PER_SHARD_MAX: usize = 10_000_000;
 /// How many topics one member may subscribe to. Kafka sets no limit.
 const SUBSCRIBED_TOPICS_MAX: usize = 10_000;
 /// How many transactional ids one shard keeps. Kafka sets no limit.
@@ -105,6 +107,7 @@ impl Broker {
     pub(super) fn replayed_group_shard(&self, at: TopicIdPartition) -> GroupCoordinatorShard {
         let mut shard = GroupCoordinatorShard::new(GroupCoordinatorConfig {
             groups_max: GROUPS_PER_SHARD_MAX,
+            offsets_max: OFFSETS_PER_SHARD_MAX,
             subscribed_topics_max: SUBSCRIBED_TOPICS_MAX,
         });
         self.for_each_record(at, |batch, record, key, value| {

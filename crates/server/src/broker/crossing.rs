@@ -166,6 +166,7 @@ impl Broker {
         match self.nodes.get(&node).and_then(|node| node.operations.get(id)) {
             Some(Operation::Produce(_)) => self.complete_produce_join(now, node, id, added),
             Some(Operation::Stage(_)) => self.complete_stage_join(now, node, id, added),
+            Some(Operation::TxnOffsetCommit(_)) => self.complete_txn_offset_join(now, node, id, added),
             Some(
                 Operation::Acknowledge(_)
                 | Operation::DescribeShareGroupOffsets(_)

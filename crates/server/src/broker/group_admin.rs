@@ -311,7 +311,8 @@ impl Broker {
             Waiting::Acknowledge(_)
             | Waiting::DescribeShareGroupOffsets(_)
             | Waiting::Produce(_)
-            | Waiting::Stage(_) => None,
+            | Waiting::Stage(_)
+            | Waiting::TxnOffsetCommit(_) => None,
         }
     }
 

@@ -7,7 +7,7 @@ use sharemark_group_coordinator::{
     GroupCoordinatorShard, GroupRecord, InitialiseShareStates, ShareGroupConfig, TopicPartitions,
 };
 use sharemark_protocol::{
-    CoordinatorRecord, ErrorCode, NodeId, SharePartitionKey, Timestamp, TopicIdPartition,
+    CoordinatorRecord, ErrorCode, NodeId, SharePartitionKey, Timestamp, TopicId, TopicIdPartition,
 };
 
 use super::Broker;
@@ -204,30 +204,44 @@ impl Broker {
                     break;
                 }
             }
+            self.expire_classic_groups(now, node, at);
+        }
+    }
+
+    /// Deletes offsets that have expired, and groups of which nothing is left.
+    pub(super) fn expire_offsets(&mut self, now: Now) {
+        let minutes = i64::from(self.cluster.configs.broker().offsets_retention_minutes);
+        self.commit_in_every_group_shard(now, |shard| {
+            shard.decide_expired_offsets(now.clock, minutes * 60_000)
+        });
+    }
+
+    /// Deletes the offsets that groups have committed for a topic that is gone.
+    pub(super) fn forget_offsets_of_topic(&mut self, now: Now, topic: &Arc<str>, id: TopicId) {
+        self.commit_in_every_group_shard(now, |shard| shard.decide_offsets_of_deleted(topic, id));
+    }
+
+    /// Has each group shard decide something, appends it and replays it.
+    fn commit_in_every_group_shard(
+        &mut self,
+        now: Now,
+        decide: impl Fn(&GroupCoordinatorShard) -> Vec<GroupRecord>,
+    ) {
+        let Some(topic_id) = self.cluster.topic_named(CONSUMER_OFFSETS).map(|topic| topic.id) else { return };
+        let mut decided: Vec<(NodeId, i32, Vec<GroupRecord>)> = Vec::new();
+        for (id, node) in &self.nodes {
+            decided.extend(node.groups.iter().map(|(index, shard)| (*id, *index, decide(shard))));
+        }
+        for (node, partition, records) in decided {
+            // What is refused is decided anew when the same comes up again.
+            let at = TopicIdPartition { topic_id, partition };
+            let _refused = self.commit_group_records(now, node, at, &records);
         }
     }
 
     /// Tells every group and share coordinator that topics are gone.
-    pub(super) fn forget_topics_in_coordinators(
-        &mut self,
-        now: Now,
-        deleted: &BTreeSet<sharemark_protocol::TopicId>,
-    ) {
-        if let Some(topic_id) = self.cluster.topic_named(CONSUMER_OFFSETS).map(|topic| topic.id) {
-            let decided: Vec<(NodeId, i32, Vec<GroupRecord>)> = self
-                .nodes
-                .iter()
-                .flat_map(|(id, node)| {
-                    node.groups
-                        .iter()
-                        .map(|(index, shard)| (*id, *index, shard.decide_topics_deleted(deleted)))
-                })
-                .collect();
-            for (node, partition, records) in decided {
-                let at = TopicIdPartition { topic_id, partition };
-                let _refused = self.commit_group_records(now, node, at, &records);
-            }
-        }
+    pub(super) fn forget_topics_in_coordinators(&mut self, now: Now, deleted: &BTreeSet<TopicId>) {
+        self.commit_in_every_group_shard(now, |shard| shard.decide_topics_deleted(deleted));
         self.delete_share_states_of_topics(now, deleted);
     }
 }

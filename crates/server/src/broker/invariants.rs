@@ -69,7 +69,8 @@ impl Broker {
         let is_ready = match &parked.wait {
             Wait::Fetch(wait) => self.is_fetch_ready(&parked.origin, wait),
             Wait::ShareFetch(wait) => self.is_share_fetch_ready(node, wait),
-            Wait::Time(_) => false,
+            // Its group holds what it waits for, and checks it.
+            Wait::ClassicGroup | Wait::Time(_) => false,
         };
         assert!(!is_ready, "whoever waits is woken by what it waits for: {parked:?}");
     }

@@ -63,17 +63,14 @@ impl Broker {
     pub(super) fn maintenance_timeout(&self) -> Timestamp {
         let shards = self.nodes.values().flat_map(|node| node.share_states.values());
         let cold = shards.filter_map(ShareCoordinatorShard::poll_timeout).min();
-        [
-            Some(self.next_retention),
-            Some(self.next_prune),
-            Some(self.next_producer_expiry),
-            Some(self.next_cleaning),
-            cold,
-        ]
-        .into_iter()
-        .flatten()
-        .min()
-        .unwrap_or(Timestamp::MAX)
+        let checks = [
+            self.next_retention,
+            self.next_prune,
+            self.next_producer_expiry,
+            self.next_cleaning,
+            self.next_offset_check,
+        ];
+        checks.into_iter().chain(cold).min().unwrap_or(Timestamp::MAX)
     }
 
     /// Does what is due for the logs by now.
@@ -81,6 +78,7 @@ impl Broker {
         self.write_cold_snapshots(now);
         let settings = self.cluster.configs.broker();
         let retention_ms = settings.log_retention_check_interval_ms.max(1);
+        let offset_check_ms = settings.offsets_retention_check_interval_ms.max(1);
         let prune_ms = i64::from(settings.share_state_topic_prune_interval_ms).max(1);
         let producer_expiry_ms = settings.producer_id_expiration_check_interval_ms.max(1);
         let cleans = settings.log_cleaner_enable;
@@ -98,6 +96,10 @@ impl Broker {
             if cleans {
                 self.clean_logs(now);
             }
+        }
+        if self.next_offset_check <= now.clock {
+            self.next_offset_check = now.clock.plus_ms(offset_check_ms);
+            self.expire_offsets(now);
         }
         if self.next_prune <= now.clock {
             self.next_prune = now.clock.plus_ms(prune_ms);

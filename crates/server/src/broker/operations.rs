@@ -7,6 +7,7 @@ use super::group_admin::GroupAdminOperation;
 use super::produce::ProduceOperation;
 use super::share_acknowledge::AcknowledgeOperation;
 use super::stages::StageOperation;
+use super::txn_offset_commit::TxnOffsetCommitOperation;
 
 /// Names a waiting request of one node; never used twice.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
@@ -25,6 +26,8 @@ pub(super) enum Operation {
     Stage(Box<StageOperation>),
     /// A Produce whose transaction is being looked up.
     Produce(Box<ProduceOperation>),
+    /// A TxnOffsetCommit whose transaction is being looked up.
+    TxnOffsetCommit(Box<TxnOffsetCommitOperation>),
 }
 
 /// The waiting requests of one node. A connection has one request in the broker at a time, which bounds them.

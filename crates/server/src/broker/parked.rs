@@ -18,7 +18,7 @@ pub(super) struct ParkedId(u64);
 pub(super) struct Parked {
     /// Where its answer goes.
     pub(super) origin: Origin,
-    /// When it is answered whatever has happened, in real time.
+    /// When it is answered whatever has happened, in real time; `Timestamp::MAX` for never.
     pub(super) deadline: Timestamp,
     /// What it waits for.
     pub(super) wait: Wait,
@@ -31,6 +31,8 @@ pub(super) enum Wait {
     Fetch(Box<FetchWait>),
     /// Records of a ShareFetch.
     ShareFetch(Box<ShareFetchWait>),
+    /// The rest of its classic group, which answers it.
+    ClassicGroup,
     /// Only its deadline: the answer is known and held back, so that a refused client does not spin.
     Time(Box<ResponseMessage>),
 }
@@ -132,7 +134,8 @@ impl ParkedRequests {
 
     /// Returns the earliest deadline, in real time.
     pub(super) fn first_deadline(&self) -> Option<Timestamp> {
-        self.by_deadline.first().map(|(deadline, _)| *deadline)
+        // A request that waits for its group has none.
+        self.by_deadline.first().map(|(deadline, _)| *deadline).filter(|deadline| *deadline < Timestamp::MAX)
     }
 
     /// Takes one request out whose deadline has passed. Call until it returns `None`.

@@ -1,5 +1,7 @@
 //! The broker's only source of randomness: seeded, so that a run can be replayed.
 
+use std::fmt::Write;
+
 use sharemark_protocol::TopicId;
 
 /// A small generator (SplitMix64): ids need to differ, not to be secret.
@@ -31,6 +33,18 @@ impl Random {
         bytes[6] = (bytes[6] & 0x0F) | 0x40;
         bytes[8] = (bytes[8] & 0x3F) | 0x80;
         TopicId::from_bytes(bytes)
+    }
+
+    /// Returns a UUID as Java writes one, such as the ids of members end with.
+    pub(super) fn unique(&mut self) -> String {
+        let mut text = String::with_capacity(36);
+        for (index, byte) in self.uuid().bytes().into_iter().enumerate() {
+            if matches!(index, 4 | 6 | 8 | 10) {
+                text.push('-');
+            }
+            let _never_fails = write!(text, "{byte:02x}");
+        }
+        text
     }
 
     /// Returns a topic id whose text does not start with a dash, which tools would take for an option.

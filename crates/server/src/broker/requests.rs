@@ -16,6 +16,7 @@ impl Broker {
             return;
         }
         match message {
+            RequestMessage::AddOffsetsToTxn(body) => self.handle_add_offsets_to_txn(now, &origin, &body),
             RequestMessage::AddPartitionsToTxn(body) => {
                 self.handle_add_partitions_to_txn(now, &origin, &body)
             }
@@ -56,6 +57,7 @@ impl Broker {
             RequestMessage::DescribeClientQuotas(body) => self.handle_describe_client_quotas(&origin, &body),
             RequestMessage::DescribeCluster(body) => self.handle_describe_cluster(&origin, &body),
             RequestMessage::DescribeConfigs(body) => self.handle_describe_configs(&origin, &body),
+            RequestMessage::DescribeGroups(body) => self.handle_describe_groups(&origin, &body),
             RequestMessage::DescribeLogDirs(body) => self.handle_describe_log_dirs(&origin, &body),
             RequestMessage::DescribeProducers(body) => self.handle_describe_producers(&origin, &body),
             RequestMessage::DescribeQuorum(body) => self.handle_describe_quorum(now, &origin, &body),
@@ -73,6 +75,7 @@ impl Broker {
             RequestMessage::EndTxn(body) => self.handle_end_txn(now, &origin, &body),
             RequestMessage::Fetch(body) => self.handle_fetch(now, origin, body),
             RequestMessage::FindCoordinator(body) => self.handle_find_coordinator(now, &origin, &body),
+            RequestMessage::Heartbeat(body) => self.handle_heartbeat(now, &origin, &body),
             RequestMessage::IncrementalAlterConfigs(body) => {
                 self.handle_incremental_alter_configs(&origin, &body);
             }
@@ -80,6 +83,8 @@ impl Broker {
             RequestMessage::InitializeShareGroupState(body) => {
                 self.handle_initialize_share_group_state(now, &origin, &body);
             }
+            RequestMessage::JoinGroup(body) => self.handle_join_group(now, origin, &body),
+            RequestMessage::LeaveGroup(body) => self.handle_leave_group(now, &origin, &body),
             RequestMessage::ListGroups(body) => self.handle_list_groups(&origin, &body),
             RequestMessage::ListOffsets(body) => self.handle_list_offsets(&origin, &body),
             RequestMessage::ListPartitionReassignments(_) => {
@@ -87,6 +92,9 @@ impl Broker {
             }
             RequestMessage::ListTransactions(body) => self.handle_list_transactions(now, &origin, &body),
             RequestMessage::Metadata(body) => self.handle_metadata(now, &origin, &body),
+            RequestMessage::OffsetCommit(body) => self.handle_offset_commit(now, &origin, &body),
+            RequestMessage::OffsetDelete(body) => self.handle_offset_delete(now, &origin, &body),
+            RequestMessage::OffsetFetch(body) => self.handle_offset_fetch(&origin, &body),
             RequestMessage::OffsetForLeaderEpoch(body) => self.handle_offset_for_leader_epoch(&origin, &body),
             RequestMessage::Produce(body) => self.handle_produce(now, origin, body, checked),
             RequestMessage::ReadShareGroupState(body) => {
@@ -106,6 +114,8 @@ impl Broker {
             RequestMessage::ShareGroupHeartbeat(body) => {
                 self.handle_share_group_heartbeat(now, &origin, &body)
             }
+            RequestMessage::SyncGroup(body) => self.handle_sync_group(now, origin, &body),
+            RequestMessage::TxnOffsetCommit(body) => self.handle_txn_offset_commit(now, origin, body),
             RequestMessage::TxnShareAcknowledge(body) => self.handle_txn_share_acknowledge(origin, &body),
             RequestMessage::UnregisterBroker(body) => self.handle_unregister_broker(&origin, &body),
             RequestMessage::UpdateFeatures(body) => self.handle_update_features(&origin, &body),

@@ -448,7 +448,8 @@ impl Broker {
             Operation::Acknowledge(_)
             | Operation::DescribeShareGroupOffsets(_)
             | Operation::GroupAdmin(_)
-            | Operation::Produce(_) => None,
+            | Operation::Produce(_)
+            | Operation::TxnOffsetCommit(_) => None,
         }
     }
 
@@ -458,7 +459,8 @@ impl Broker {
             Operation::Acknowledge(_)
             | Operation::DescribeShareGroupOffsets(_)
             | Operation::GroupAdmin(_)
-            | Operation::Produce(_) => None,
+            | Operation::Produce(_)
+            | Operation::TxnOffsetCommit(_) => None,
         }
     }
 
@@ -468,7 +470,8 @@ impl Broker {
             Operation::Acknowledge(_)
             | Operation::DescribeShareGroupOffsets(_)
             | Operation::GroupAdmin(_)
-            | Operation::Produce(_) => None,
+            | Operation::Produce(_)
+            | Operation::TxnOffsetCommit(_) => None,
         }
     }
 }

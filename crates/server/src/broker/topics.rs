@@ -152,6 +152,7 @@ impl Broker {
         self.forget_share_partitions_of(id);
         self.unload_coordinators(&topic.name);
         self.forget_topics_in_coordinators(now, &[id].into());
+        self.forget_offsets_of_topic(now, &topic.name, id);
         Some(topic)
     }
 

@@ -7,10 +7,13 @@ use sharemark_protocol::TopicId;
 use sharemark_protocol::messages::metadata_request::MetadataRequest;
 
 use super::arguments::{Arguments, CommandError, topic_partition};
+use super::classic::ClassicMember;
 use super::fetch_session::FetchSession;
 use super::names::Names;
 use super::target::{Kind, Received, Target};
-use super::{admin, cluster, consumer, fetch_session, groups, internal, log, share, topics, txn};
+use super::{
+    admin, classic, cluster, consumer, fetch_session, groups, internal, log, offsets, share, topics, txn,
+};
 use crate::client::{Request, decode_response, encode_request};
 
 /// What a command prints when the broker closes the connection instead of answering.
@@ -74,6 +77,8 @@ pub struct Session<'a> {
     pub producers: BTreeMap<String, Producer>,
     /// Members by group and member.
     pub members: BTreeMap<(String, String), Member>,
+    /// Members of classic groups by group and member.
+    pub classic_members: BTreeMap<(String, String), ClassicMember>,
     /// Fetch sessions by their name in the transcript.
     pub fetch_sessions: BTreeMap<String, FetchSession>,
     /// How much of an internal topic each command has shown.
@@ -84,6 +89,7 @@ type Command = fn(&mut Session<'_>, &mut Arguments) -> Result<String, CommandErr
 
 /// All commands. Those that start with `state` read inner state and run on Sharemark only.
 const COMMANDS: &[(&str, Command)] = &[
+    ("add-offsets", offsets::add_offsets),
     ("add-partitions", txn::add_partitions),
     ("add-share-acks", txn::add_share_acks),
     ("advance", advance),
@@ -92,17 +98,22 @@ const COMMANDS: &[(&str, Command)] = &[
     ("alter-quotas", cluster::alter_quotas),
     ("alter-share-offsets", groups::alter_share_offsets),
     ("await", share::await_answer),
+    ("await-join", classic::await_join),
+    ("await-sync", classic::await_sync),
     ("close", close),
+    ("commit-offsets", offsets::commit_offsets),
     ("consumer-heartbeat", consumer::consumer_heartbeat),
     ("consumer-log", consumer::consumer_log),
     ("create-partitions", topics::create_partitions),
     ("create-topic", topics::create_topic),
     ("delete-groups", groups::delete_groups),
+    ("delete-offsets", offsets::delete_offsets),
     ("delete-records", log::delete_records),
     ("delete-topic", topics::delete_topic),
     ("describe-configs", topics::describe_configs),
     ("describe-consumer-group", consumer::describe_consumer_group),
     ("describe-credentials", cluster::describe_credentials),
+    ("describe-groups", classic::describe_groups),
     ("describe-producers", txn::describe_producers),
     ("describe-quorum", admin::describe_quorum),
     ("describe-quotas", cluster::describe_quotas),
@@ -113,14 +124,18 @@ const COMMANDS: &[(&str, Command)] = &[
     ("end-txn", txn::end_txn),
     ("features", cluster::features),
     ("fetch", log::fetch),
+    ("fetch-offsets", offsets::fetch_offsets),
     ("fetch-session", fetch_session::fetch_session),
     ("find-coordinator", groups::find_coordinator),
     ("group-config", topics::group_config),
+    ("group-heartbeat", classic::group_heartbeat),
     ("heartbeat", groups::heartbeat),
     ("init-producer", txn::init_producer),
     ("join", groups::join),
+    ("join-group", classic::join_group),
     ("leader-epoch-end", admin::leader_epoch_end),
     ("leave", groups::leave),
+    ("leave-group", classic::leave_group),
     ("list-groups", groups::list_groups),
     ("list-offsets", log::list_offsets),
     ("list-reassignments", admin::list_reassignments),
@@ -140,6 +155,8 @@ const COMMANDS: &[(&str, Command)] = &[
     ("share-acknowledge", share::share_acknowledge),
     ("share-fetch", share::share_fetch),
     ("share-log", internal::share_log),
+    ("sync-group", classic::sync_group),
+    ("txn-commit-offsets", offsets::txn_commit_offsets),
     ("txn-log", internal::txn_log),
     ("txn-share-acknowledge", txn::txn_share_acknowledge),
     ("unregister-broker", cluster::unregister_broker),
@@ -171,6 +188,7 @@ impl<'a> Session<'a> {
             main: MAIN.to_owned(),
             producers: BTreeMap::new(),
             members: BTreeMap::new(),
+            classic_members: BTreeMap::new(),
             fetch_sessions: BTreeMap::new(),
             seen: BTreeMap::new(),
         }

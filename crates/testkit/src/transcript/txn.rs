@@ -82,7 +82,7 @@ pub(super) fn init_producer(
 }
 
 /// The transactional id, id and epoch that a request names: the producer's own unless told otherwise.
-fn identity(
+pub(super) fn identity(
     session: &mut Session<'_>,
     name: &str,
     arguments: &mut Arguments,
@@ -98,7 +98,7 @@ fn identity(
     Ok(producer)
 }
 
-fn wire_id(session: &Session<'_>, producer: &Producer) -> sharemark_protocol::StrBytes {
+pub(super) fn wire_id(session: &Session<'_>, producer: &Producer) -> sharemark_protocol::StrBytes {
     session.names.wire(producer.transactional_id.as_deref().unwrap_or_default())
 }
 

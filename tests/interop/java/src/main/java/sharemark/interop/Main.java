@@ -27,6 +27,7 @@ public final class Main {
     ProducerCases.add(cases);
     TransactionCases.add(cases);
     ShareCases.add(cases);
+    ClassicGroupCases.add(cases);
     if (System.getenv("CONTROL") != null) {
       ControlCases.add(cases);
     }

@@ -1,0 +1,81 @@
+//! Who may commit and ask for offsets of a consumer group, and when they expire.
+
+use std::sync::Arc;
+
+use sharemark_protocol::{ErrorCode, Timestamp};
+
+use super::ConsumerGroup;
+use crate::classic_group::CommitOffsets;
+use crate::record::{CommittedOffset, GroupRecord};
+
+impl ConsumerGroup {
+    /// Judges who commits.
+    ///
+    /// # Errors
+    ///
+    /// - `UnknownMemberId` if there is no such member, or there are members and none commits.
+    /// - `UnsupportedVersion` if the client does not know consumer groups.
+    /// - `StaleMemberEpoch` if it is not the member's epoch; `IllegalGeneration` in its place to older clients.
+    pub(crate) fn check_commit(&self, request: &CommitOffsets<'_>) -> Result<(), ErrorCode> {
+        if request.generation < 0 && self.members.is_empty() {
+            return Ok(());
+        }
+        let names_nobody =
+            request.generation == -1 && request.member_id.is_empty() && request.group_instance_id.is_none();
+        // Producers that know nothing of members may commit in transactions all the same.
+        if request.is_transactional && names_nobody {
+            return Ok(());
+        }
+        let member = self.members.get(request.member_id).ok_or(ErrorCode::UnknownMemberId)?;
+        let is_classic = member.metadata.classic.is_some();
+        if !request.is_transactional && !is_classic && !request.knows_group_errors {
+            return Err(ErrorCode::UnsupportedVersion);
+        }
+        if request.generation != member.assignment.member_epoch.get() {
+            let knows = request.knows_group_errors && !is_classic;
+            return Err(if knows { ErrorCode::StaleMemberEpoch } else { ErrorCode::IllegalGeneration });
+        }
+        Ok(())
+    }
+
+    /// Judges who asks for offsets.
+    ///
+    /// # Errors
+    ///
+    /// - `UnknownMemberId` if there is no such member.
+    /// - `StaleMemberEpoch` if it is not the member's epoch.
+    pub(crate) fn check_offset_fetch(
+        &self,
+        member_id: Option<&str>,
+        member_epoch: i32,
+    ) -> Result<(), ErrorCode> {
+        let Some(member_id) = member_id.filter(|id| !id.is_empty() || 0 <= member_epoch) else {
+            return Ok(());
+        };
+        let member = self.members.get(member_id).ok_or(ErrorCode::UnknownMemberId)?;
+        if member_epoch == member.assignment.member_epoch.get() {
+            return Ok(());
+        }
+        let is_classic = member.metadata.classic.is_some();
+        Err(if is_classic { ErrorCode::IllegalGeneration } else { ErrorCode::StaleMemberEpoch })
+    }
+
+    /// Returns whether a member wants a topic.
+    pub(crate) fn is_subscribed(&self, topic: &str) -> bool {
+        let by_name = self.members.values().any(|it| it.metadata.subscribed_topic_names.contains(topic));
+        by_name || self.resolved.values().any(|resolved| resolved.topics.contains(topic))
+    }
+
+    /// Returns whether an offset of the group has expired; one of a subscribed topic never does.
+    pub(crate) fn is_expired(&self, offset: &CommittedOffset, now: Timestamp, retention_ms: i64) -> bool {
+        match offset.expires_at {
+            Some(at) => at <= now,
+            None => retention_ms <= now.ms_since(offset.committed_at),
+        }
+    }
+
+    /// Decides the end of a group that has neither offsets nor members; changes nothing.
+    pub(crate) fn decide_expired(&self, group_id: &Arc<str>) -> Vec<GroupRecord> {
+        if self.members.is_empty() { self.decide_delete(group_id) } else { Vec::new() }
+    }
+}
