@@ -63,10 +63,20 @@ fn go() {
 
 #[test]
 fn python() {
-    suite("python", &[("python3", "--version")], 12, 1);
+    suite("python", &[("python3", "--version")], 30, 1);
 }
 
 #[test]
 fn kcat() {
     suite("kcat", &[("kcat", "-V")], 16, 0);
+}
+
+#[test]
+fn node() {
+    suite("node", &[("node", "--version"), ("npm", "--version")], 9, 0);
+}
+
+#[test]
+fn rust() {
+    suite("rust", &[("cargo", "--version")], 12, 0);
 }
