@@ -36,7 +36,9 @@ if ! cargo-fuzz --version 2>/dev/null | grep -qx "cargo-fuzz $CARGO_FUZZ"; then
 fi
 target_dir="${FUZZ_TARGET_DIR:-$cache/target-fuzz-$sanitizer}"
 # Inputs come from seeds that are nearly right, so the fuzzer needs no help with comparisons, which costs half its speed.
-cargo "+$toolchain" fuzz build --target-dir "$target_dir" --sanitizer "$sanitizer" --no-trace-compares >&2
+for target in "${targets[@]}"; do
+  cargo "+$toolchain" fuzz build --target-dir "$target_dir" --sanitizer "$sanitizer" --no-trace-compares "$target" >&2
+done
 host="$(rustc "+$toolchain" -vV | sed -n 's/^host: //p')"
 
 # The address sanitizer keeps what was freed for a while, which must not count as the memory of a target.

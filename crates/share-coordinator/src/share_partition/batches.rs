@@ -1,8 +1,10 @@
 //! The tracked batches of a share partition.
 
 use std::collections::VecDeque;
+use std::slice;
 
 use super::word::{Precondition, Word};
+use crate::RecordState;
 
 /// A run of offsets that were acquired or loaded together.
 #[derive(Clone, Debug)]
@@ -95,22 +97,28 @@ impl Batch {
     /// A whole batch is split only if a part of it changes.
     #[inline]
     pub(super) fn update_runs(&mut self, first: i64, last: i64, mut f: impl FnMut(i64, i64, Word) -> Word) {
-        match &mut self.body {
-            Body::Whole(word) => {
-                let old = *word;
-                let new = f(first, last, old);
-                if first == self.first && last == self.last {
-                    *word = new;
-                } else if new != old {
-                    self.words_mut(first, last).fill(new);
-                }
+        let range = (first - self.first) as usize..(last - self.first + 1) as usize;
+        let is_partial = range.len() as i64 != self.offset_count();
+        let mut part = Word::new(RecordState::Available, 0);
+        let (words, run_len) = match &mut self.body {
+            Body::Whole(word) if is_partial => {
+                part = *word;
+                (slice::from_mut(&mut part), last - first + 1)
             }
-            Body::Split(words) => {
-                let range = (first - self.first) as usize..(last - self.first + 1) as usize;
-                for (offset, word) in (first..).zip(&mut words[range]) {
-                    *word = f(offset, offset, *word);
-                }
-            }
+            Body::Whole(word) => (slice::from_mut(word), last - first + 1),
+            Body::Split(words) => (&mut words[range], 1),
+        };
+        // One loop for all forms, so that `f` is compiled into it.
+        let mut low = first;
+        for word in words {
+            *word = f(low, low + run_len - 1, *word);
+            low += run_len;
+        }
+        if is_partial
+            && let Body::Whole(word) = self.body
+            && part != word
+        {
+            self.words_mut(first, last).fill(part);
         }
     }
 

@@ -70,6 +70,7 @@ impl SharePartition {
     }
 
     /// Makes every lock that ends before `oldest_ms` end then.
+    #[inline(never)]
     fn move_deadlines_to(&mut self, oldest_ms: i64) {
         while let Some(lock) = self.locks.pop_expired(oldest_ms - 1) {
             self.batches.update_runs(lock.first, lock.last, |_, _, word| {
