@@ -6,6 +6,7 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -78,12 +79,34 @@ fn check(path: &Path, target: &mut dyn Target, names: Names, record: Option<Orig
     difference(&script, &outcome).map(|text| format!("{}: {text}", name(path)))
 }
 
-fn run_on_kafka(bootstrap: SocketAddr, record: bool) -> Vec<String> {
+/// What a Kafka is started with for transcripts, beside what all of them have.
+type Start = (Vec<String>, Vec<String>);
+
+/// The transcripts for Kafka, by what it is started with; those for a plain one come first.
+fn files_for_kafka() -> BTreeMap<Start, Vec<PathBuf>> {
+    let mut by_start = BTreeMap::new();
+    for path in files() {
+        let script = read(&path);
+        if kafka_has_it(&script) {
+            let owned = |words: Vec<&str>| words.into_iter().map(str::to_owned).collect();
+            let start: Start = (owned(script.properties()), owned(script.features()));
+            by_start.entry(start).or_insert_with(Vec::new).push(path);
+        }
+    }
+    by_start
+}
+
+fn run_on_kafka(bootstrap: SocketAddr, files: &[PathBuf], record: bool) -> Vec<String> {
     let mut warm = TcpTarget::new(Kind::Kafka, bootstrap);
-    warm_up(&mut Session::new(&mut warm, names(fresh_suffix()))).unwrap();
-    let files: Vec<PathBuf> = files().into_iter().filter(|path| kafka_has_it(&read(path))).collect();
+    let mut session = Session::new(&mut warm, names(fresh_suffix()));
+    let has_groups = files.iter().any(|path| !read(path).features().contains(&"share.version=0"));
+    if has_groups {
+        warm_up(&mut session).unwrap();
+    } else {
+        find_coordinators(&mut session).unwrap();
+    }
     println!("transcripts on Kafka: {}", files.len());
-    several_at_once(&files, |path| {
+    several_at_once(files, |path| {
         several_times(TRIES, || {
             let mut target = TcpTarget::new(Kind::Kafka, bootstrap);
             check(path, &mut target, names(fresh_suffix()), record.then_some(Origin::Kafka))
@@ -121,6 +144,12 @@ fn several_at_once(files: &[PathBuf], body: impl Fn(&Path) -> Option<String> + S
     failures.into_inner().unwrap()
 }
 
+fn start_kafka(properties: &[String], features: &[String]) -> std::io::Result<KafkaPeer> {
+    let properties: Vec<&str> = properties.iter().map(String::as_str).collect();
+    let features: Vec<&str> = features.iter().map(String::as_str).collect();
+    KafkaPeer::start_with_features(&properties, &features)
+}
+
 #[test]
 fn kafka_answers_as_recorded() {
     let record = match std::env::var("UPDATE_TRANSCRIPTS").as_deref() {
@@ -128,22 +157,22 @@ fn kafka_answers_as_recorded() {
         Ok(_) => return,
         Err(_) => false,
     };
-    let peer;
-    let bootstrap = match std::env::var("KAFKA_BOOTSTRAP") {
-        Ok(address) => address.parse().unwrap(),
-        Err(_) => match KafkaPeer::start(&[]) {
-            Ok(started) => {
-                peer = started;
-                peer.bootstrap()
-            }
+    let mut failures = Vec::new();
+    for ((properties, features), files) in files_for_kafka() {
+        let is_plain = properties.is_empty() && features.is_empty();
+        if let (true, Ok(address)) = (is_plain, std::env::var("KAFKA_BOOTSTRAP")) {
+            failures.extend(run_on_kafka(address.parse().unwrap(), &files, record));
+            continue;
+        }
+        match start_kafka(&properties, &features) {
+            Ok(peer) => failures.extend(run_on_kafka(peer.bootstrap(), &files, record)),
             Err(error) if std::env::var_os("CI").is_none() => {
                 skip(&format!("transcripts on Kafka: {error}"));
                 return;
             }
             Err(error) => panic!("no Kafka: {error}"),
-        },
-    };
-    let failures = run_on_kafka(bootstrap, record);
+        }
+    }
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
@@ -151,9 +180,14 @@ fn kafka_answers_as_recorded() {
 fn server_arguments(script: &Script) -> Vec<String> {
     if kafka_has_it(script) {
         let properties = workspace().join("tests/transcripts/broker.properties");
-        return ["--profile", "kafka-4.4", "--config-file", &properties.to_string_lossy()]
-            .map(String::from)
-            .into();
+        let mut arguments: Vec<String> =
+            ["--profile", "kafka-4.4", "--config-file", &properties.to_string_lossy()]
+                .map(String::from)
+                .into();
+        for (option, values) in [("-c", script.properties()), ("--feature", script.features())] {
+            arguments.extend(values.into_iter().flat_map(|value| [option.to_owned(), value.to_owned()]));
+        }
+        return arguments;
     }
     script.server_arguments().into_iter().map(String::from).collect()
 }

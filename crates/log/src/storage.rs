@@ -30,6 +30,8 @@ pub enum StorageChange {
     Remove(Offset),
     /// The log begins at this offset; batches wholly below it go.
     Start(Offset),
+    /// The log goes with all it holds: its topic was deleted.
+    Drop,
 }
 
 /// All changes of one step or more, in order, over all logs. It becomes durable as one.
@@ -134,13 +136,6 @@ pub trait Storage {
     ///
     /// When they cannot be read or are damaged.
     fn list(&self, out: &mut Vec<StoredPartition>) -> Result<(), StorageError>;
-
-    /// Drops a log with all it holds.
-    ///
-    /// # Errors
-    ///
-    /// When that cannot be written.
-    fn drop_partition(&mut self, partition: TopicIdPartition) -> Result<(), StorageError>;
 }
 
 /// Storage that holds nothing beyond what the logs hold themselves: what it is given is as durable as it
@@ -177,10 +172,6 @@ impl Storage for Memory {
     }
 
     fn list(&self, _out: &mut Vec<StoredPartition>) -> Result<(), StorageError> {
-        Ok(())
-    }
-
-    fn drop_partition(&mut self, _partition: TopicIdPartition) -> Result<(), StorageError> {
         Ok(())
     }
 }

@@ -58,6 +58,7 @@ mod invariants;
 mod join_group;
 mod leaders;
 mod leave_group;
+mod list_config_resources;
 mod list_groups;
 mod list_offsets;
 mod list_partition_reassignments;
@@ -115,7 +116,7 @@ pub use input::{
 };
 pub use inspect::{LeaderView, Missing, RecordsView, SharePartitionView, TransactionInspection};
 pub use metrics::{
-    Acknowledged, Distribution, GroupFigures, NodeFigures, NodeMetrics, RequestedTopics,
+    Acknowledged, DeadLetterCounts, Distribution, GroupFigures, NodeFigures, NodeMetrics, RequestedTopics,
     SharePartitionFigures, SharePartitionMetrics,
 };
 use node::Node;

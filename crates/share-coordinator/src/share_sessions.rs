@@ -65,6 +65,9 @@ pub struct ClosedSession {
     pub key: ShareSessionKey,
     /// The partitions in which the locks of the member are to be released.
     pub partitions: Vec<TopicIdPartition>,
+    /// Whether the node forgets the share partitions of the group now: it has no session any more, and there are too
+    /// many such groups to wait for the end of their connections.
+    pub forgets_group: bool,
 }
 
 /// What the end of a connection leaves behind.
@@ -114,6 +117,7 @@ impl ShareSessions {
     ///
     /// - `InvalidRequest` if a request that opens a session carries acknowledgements, or the session would
     ///   hold too many partitions.
+    /// - `UnknownServerError` if a request that opens a session names a partition twice.
     /// - `ShareSessionNotFound` if a request does not open a session and there is none.
     /// - `InvalidShareSessionEpoch` if it is not the next request of the session, which stays as it is.
     /// - `ShareSessionLimitReached` if no more sessions fit; clients are to get that late, so that they do
@@ -143,6 +147,10 @@ impl ShareSessions {
         let is_full = self.config.session_count_max <= self.sessions.len();
         if is_full && !self.sessions.contains_key(fetch.key) {
             return Err(ErrorCode::ShareSessionLimitReached);
+        }
+        let distinct: BTreeSet<&TopicIdPartition> = fetch.partitions.iter().collect();
+        if distinct.len() < fetch.partitions.len() {
+            return Err(ErrorCode::UnknownServerError);
         }
         Ok(SessionPlan::Open(fetch.key.clone()))
     }
@@ -213,13 +221,16 @@ impl ShareSessions {
         let session = self.sessions.remove(key)?;
         let connection = session.connection();
         self.unbind(key, connection);
-        // The node forgets the group's share partitions only when the connection closes, as Kafka does. More
-        // groups than sessions are not remembered.
-        if !self.has_sessions(&key.group_id) && self.left_group_count < self.config.session_count_max {
+        // The node forgets the group's share partitions only when the connection closes, as Kafka does; at once, if
+        // there are more such groups than may be sessions.
+        let is_empty = !self.has_sessions(&key.group_id);
+        let is_remembered = self.left_group_count < self.config.session_count_max;
+        if is_empty && is_remembered {
             let bound = self.connections.entry(connection).or_default();
             self.left_group_count += usize::from(bound.left_groups.insert(key.group_id.clone()));
         }
-        Some(ClosedSession { key: key.clone(), partitions: session.into_partitions() })
+        let forgets_group = is_empty && !is_remembered;
+        Some(ClosedSession { key: key.clone(), partitions: session.into_partitions(), forgets_group })
     }
 
     /// Ends the sessions that `connection` opened, and tells which groups the node may forget.
@@ -233,7 +244,8 @@ impl ShareSessions {
         for key in bound.sessions {
             groups.insert(key.group_id.clone());
             if let Some(session) = self.sessions.remove(&key) {
-                closed.sessions.push(ClosedSession { key, partitions: session.into_partitions() });
+                let partitions = session.into_partitions();
+                closed.sessions.push(ClosedSession { key, partitions, forgets_group: false });
             }
         }
         closed.emptied_groups = groups.into_iter().filter(|group| !self.has_sessions(group)).collect();

@@ -165,8 +165,18 @@ impl KafkaPeer {
     ///
     /// Returns what went wrong: no Java, no Maven, or the broker's own words on standard error.
     pub fn start(properties: &[&str]) -> io::Result<Self> {
+        Self::start_with_features(properties, &[])
+    }
+
+    /// Starts a broker whose features (`name=level`) are not all those of a new cluster.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::start`].
+    pub fn start_with_features(properties: &[&str], features: &[&str]) -> io::Result<Self> {
         let mut command = Command::new(workspace().join("scripts/kafka-peer.sh"));
         command.arg("run").env("KAFKA_PEER_PROPERTIES", properties.join(";"));
+        command.env("KAFKA_PEER_FEATURES", features.join(" "));
         let ready = ReadyChild::start(&mut command, KAFKA_START_MAX)?;
         Ok(Self { bootstrap: ready.bootstrap()?, _ready: ready })
     }

@@ -17,6 +17,7 @@ mod offsets;
 mod script;
 mod session;
 mod share;
+mod state_requests;
 mod target;
 mod topics;
 mod txn;

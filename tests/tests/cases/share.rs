@@ -165,6 +165,37 @@ fn b044_sessions_at_two_nodes_end_apart() {
     });
 }
 
+/// B047: requests about the offsets of a group are for its coordinator; another node says so.
+#[test]
+fn b047_offset_requests_at_a_wrong_node() {
+    let broker = Broker::with_defaults(&["--brokers", "2"]);
+    broker.with_session(|run| {
+        run("create-topic t");
+        run("group-config g share.auto.offset.reset=earliest");
+        run("open first node=0");
+        run("open second node=1");
+        let joined = run("via first join member=A topics=t");
+        let is_first = joined == "NONE assigned=t-0\n";
+        let (home, other) = if is_first { ("first", "second") } else { ("second", "first") };
+        if !is_first {
+            assert_eq!(joined, "NOT_COORDINATOR\n");
+            assert_eq!(run("via second join member=A topics=t"), "NONE assigned=t-0\n");
+        }
+        run(&format!("via {home} leave member=A"));
+        for request in [
+            "describe-share-offsets t-0",
+            "alter-share-offsets t-0 to=0",
+            "delete-share-offsets t",
+            "describe-share-group g",
+        ] {
+            let refused = run(&format!("via {other} {request}"));
+            assert_eq!(refused, "NOT_COORDINATOR\n", "{request}");
+            let answered = run(&format!("via {home} {request}"));
+            assert!(!answered.contains("NOT_COORDINATOR"), "{request}: {answered}");
+        }
+    });
+}
+
 /// B050: with the last member gone, the epochs of the group and of its assignment are the same.
 #[test]
 fn b050_an_empty_group_has_one_epoch() {

@@ -51,6 +51,32 @@ fn share_groups_are_counted_as_in_kafka() {
 }
 
 #[test]
+fn dead_letters_are_counted_by_group() {
+    let server = server();
+    with_session(&server, |session| {
+        run(session, "create-topic t");
+        run(session, "create-topic dlq.d errors.deadletterqueue.group.enable=true max.message.bytes=300");
+        run(
+            session,
+            "group-config g share.auto.offset.reset=earliest errors.deadletterqueue.topic.name=dlq.d",
+        );
+        run(session, "join member=A topics=t");
+        run(session, "produce t-0 count=4");
+        run(session, "share-fetch member=A epoch=0 t-0");
+        run(session, "share-acknowledge member=A epoch=1 t-0 reject 0-2");
+        run(session, "alter-configs topic dlq.d max.message.bytes=100");
+        run(session, "share-acknowledge member=A epoch=2 t-0 reject 3");
+    });
+    let text = metrics(&server);
+    let count = |name: &str| {
+        sum(&text, &format!("kafka_server_ShareGroupMetrics_DeadLetterQueue{name}_total"), &PARTITION[..1])
+    };
+    assert_eq!(count("RecordCount"), 3.0);
+    assert_eq!(count("TotalProduceRequestsPerSec"), 4.0, "one record fits, three times, and one does not");
+    assert_eq!(count("FailedProduceRequestsPerSec"), 1.0);
+}
+
+#[test]
 fn pending_records_are_counted_until_their_transaction_ends() {
     let server = server();
     let pending =

@@ -45,6 +45,7 @@ use super::init_producer_id_request::InitProducerIdRequest;
 use super::initialize_share_group_state_request::InitializeShareGroupStateRequest;
 use super::join_group_request::JoinGroupRequest;
 use super::leave_group_request::LeaveGroupRequest;
+use super::list_config_resources_request::ListConfigResourcesRequest;
 use super::list_groups_request::ListGroupsRequest;
 use super::list_offsets_request::ListOffsetsRequest;
 use super::list_partition_reassignments_request::ListPartitionReassignmentsRequest;
@@ -179,6 +180,8 @@ pub enum RequestMessage {
     DescribeTransactions(DescribeTransactionsRequest),
     /// The request of ListTransactions.
     ListTransactions(ListTransactionsRequest),
+    /// The request of ListConfigResources.
+    ListConfigResources(ListConfigResourcesRequest),
     /// The request of ConsumerGroupHeartbeat.
     ConsumerGroupHeartbeat(ConsumerGroupHeartbeatRequest),
     /// The request of ConsumerGroupDescribe.
@@ -273,6 +276,7 @@ impl RequestMessage {
             Self::UnregisterBroker(_) => ApiKey::UnregisterBroker,
             Self::DescribeTransactions(_) => ApiKey::DescribeTransactions,
             Self::ListTransactions(_) => ApiKey::ListTransactions,
+            Self::ListConfigResources(_) => ApiKey::ListConfigResources,
             Self::ConsumerGroupHeartbeat(_) => ApiKey::ConsumerGroupHeartbeat,
             Self::ConsumerGroupDescribe(_) => ApiKey::ConsumerGroupDescribe,
             Self::DescribeTopicPartitions(_) => ApiKey::DescribeTopicPartitions,
@@ -349,6 +353,7 @@ impl RequestMessage {
             Self::UnregisterBroker(message) => message.encode(version, out),
             Self::DescribeTransactions(message) => message.encode(version, out),
             Self::ListTransactions(message) => message.encode(version, out),
+            Self::ListConfigResources(message) => message.encode(version, out),
             Self::ConsumerGroupHeartbeat(message) => message.encode(version, out),
             Self::ConsumerGroupDescribe(message) => message.encode(version, out),
             Self::DescribeTopicPartitions(message) => message.encode(version, out),
@@ -474,6 +479,9 @@ impl RequestMessage {
             }
             ApiKey::ListTransactions => {
                 Self::ListTransactions(ListTransactionsRequest::decode(version, reader)?)
+            }
+            ApiKey::ListConfigResources => {
+                Self::ListConfigResources(ListConfigResourcesRequest::decode(version, reader)?)
             }
             ApiKey::ConsumerGroupHeartbeat => {
                 Self::ConsumerGroupHeartbeat(ConsumerGroupHeartbeatRequest::decode(version, reader)?)
@@ -833,6 +841,12 @@ impl From<DescribeTransactionsRequest> for RequestMessage {
 impl From<ListTransactionsRequest> for RequestMessage {
     fn from(message: ListTransactionsRequest) -> Self {
         Self::ListTransactions(message)
+    }
+}
+
+impl From<ListConfigResourcesRequest> for RequestMessage {
+    fn from(message: ListConfigResourcesRequest) -> Self {
+        Self::ListConfigResources(message)
     }
 }
 

@@ -45,6 +45,7 @@ use super::init_producer_id_response::InitProducerIdResponse;
 use super::initialize_share_group_state_response::InitializeShareGroupStateResponse;
 use super::join_group_response::JoinGroupResponse;
 use super::leave_group_response::LeaveGroupResponse;
+use super::list_config_resources_response::ListConfigResourcesResponse;
 use super::list_groups_response::ListGroupsResponse;
 use super::list_offsets_response::ListOffsetsResponse;
 use super::list_partition_reassignments_response::ListPartitionReassignmentsResponse;
@@ -179,6 +180,8 @@ pub enum ResponseMessage {
     DescribeTransactions(DescribeTransactionsResponse),
     /// The answer of ListTransactions.
     ListTransactions(ListTransactionsResponse),
+    /// The answer of ListConfigResources.
+    ListConfigResources(ListConfigResourcesResponse),
     /// The answer of ConsumerGroupHeartbeat.
     ConsumerGroupHeartbeat(ConsumerGroupHeartbeatResponse),
     /// The answer of ConsumerGroupDescribe.
@@ -273,6 +276,7 @@ impl ResponseMessage {
             Self::UnregisterBroker(_) => ApiKey::UnregisterBroker,
             Self::DescribeTransactions(_) => ApiKey::DescribeTransactions,
             Self::ListTransactions(_) => ApiKey::ListTransactions,
+            Self::ListConfigResources(_) => ApiKey::ListConfigResources,
             Self::ConsumerGroupHeartbeat(_) => ApiKey::ConsumerGroupHeartbeat,
             Self::ConsumerGroupDescribe(_) => ApiKey::ConsumerGroupDescribe,
             Self::DescribeTopicPartitions(_) => ApiKey::DescribeTopicPartitions,
@@ -349,6 +353,7 @@ impl ResponseMessage {
             Self::UnregisterBroker(message) => message.encode(version, out),
             Self::DescribeTransactions(message) => message.encode(version, out),
             Self::ListTransactions(message) => message.encode(version, out),
+            Self::ListConfigResources(message) => message.encode(version, out),
             Self::ConsumerGroupHeartbeat(message) => message.encode(version, out),
             Self::ConsumerGroupDescribe(message) => message.encode(version, out),
             Self::DescribeTopicPartitions(message) => message.encode(version, out),
@@ -474,6 +479,9 @@ impl ResponseMessage {
             }
             ApiKey::ListTransactions => {
                 Self::ListTransactions(ListTransactionsResponse::decode(version, reader)?)
+            }
+            ApiKey::ListConfigResources => {
+                Self::ListConfigResources(ListConfigResourcesResponse::decode(version, reader)?)
             }
             ApiKey::ConsumerGroupHeartbeat => {
                 Self::ConsumerGroupHeartbeat(ConsumerGroupHeartbeatResponse::decode(version, reader)?)
@@ -833,6 +841,12 @@ impl From<DescribeTransactionsResponse> for ResponseMessage {
 impl From<ListTransactionsResponse> for ResponseMessage {
     fn from(message: ListTransactionsResponse) -> Self {
         Self::ListTransactions(message)
+    }
+}
+
+impl From<ListConfigResourcesResponse> for ResponseMessage {
+    fn from(message: ListConfigResourcesResponse) -> Self {
+        Self::ListConfigResources(message)
     }
 }
 

@@ -65,6 +65,9 @@ impl Broker {
         };
         let (batch, last) = self.copy_dead_letters(now, at, &letter);
         let write = WriteDeadLetters { at, batch, last, then: id };
+        self.count(node, |figures| {
+            figures.count_dead_letters(&letter.key.group_id, |counts| counts.produce_requests += 1);
+        });
         let call = Call::WriteDeadLetters(Box::new(write));
         self.crossings.push_back(Crossing { from: node, to, call });
     }
@@ -100,8 +103,11 @@ impl Broker {
         let id = write.then;
         let Some(state) = self.nodes.get_mut(&node) else { return };
         let Some(letter) = state.dead_letters.get_mut(id) else { return };
+        let group_id = letter.key.group_id.clone();
         match outcome {
             Ok(()) => {
+                let written = u64::try_from(write.last.since(letter.left.first()) + 1).unwrap_or(0);
+                state.figures.count_dead_letters(&group_id, |counts| counts.records += written);
                 letter.attempts = 0;
                 match OffsetRange::new(write.last.plus(1), letter.left.last()) {
                     Some(left) => {
@@ -117,6 +123,7 @@ impl Broker {
                     let wait_ms = RETRY_BACKOFF_MS << (letter.attempts - 1);
                     state.dead_letters.retry_at(now.clock.plus_ms(wait_ms), id);
                 } else {
+                    state.figures.count_dead_letters(&group_id, |counts| counts.failed_produce_requests += 1);
                     self.finish_dead_letters(now, node, id);
                 }
             }

@@ -27,7 +27,7 @@ pub(super) struct DescribeOffsetsOperation {
     origin: Origin,
     response: DescribeShareGroupOffsetsResponse,
     /// Where each share partition's answer goes: group, topic and partition in the answer's order.
-    slots: BTreeMap<SharePartitionKey, (usize, usize, usize)>,
+    slots: BTreeMap<SharePartitionKey, Vec<(usize, usize, usize)>>,
     /// How many share coordinators have not answered.
     outstanding: usize,
 }
@@ -58,7 +58,7 @@ impl Broker {
                             topic_id: topic.topic_id,
                             partition: partition.partition_index,
                         };
-                        operation.slots.insert(key, (group_index, topic_index, index));
+                        operation.slots.entry(key).or_default().push((group_index, topic_index, index));
                     }
                 }
             }
@@ -109,6 +109,7 @@ impl Broker {
                 }
             }
             Some(named) => {
+                let mut merged: BTreeMap<TopicId, (usize, BTreeSet<i32>)> = BTreeMap::new();
                 for topic in named {
                     let facts = self.cluster.topic_named(&topic.topic_name);
                     let error = match facts {
@@ -117,7 +118,18 @@ impl Broker {
                         None => ErrorCode::None,
                         Some(_) => ErrorCode::None,
                     };
-                    let partitions = topic.partitions.iter().map(|index| failed(*index, error)).collect();
+                    let mut partitions = topic.partitions.clone();
+                    if let Some(facts) = facts {
+                        // Kafka tells each partition of a topic that there is once, however often it is named.
+                        let (at, seen) = merged.entry(facts.id).or_insert((topics.len(), BTreeSet::new()));
+                        partitions.retain(|index| seen.insert(*index));
+                        let known: Option<&mut DescribeShareGroupOffsetsResponseTopic> = topics.get_mut(*at);
+                        if let Some(known) = known {
+                            known.partitions.extend(partitions.iter().map(|index| failed(*index, error)));
+                            continue;
+                        }
+                    }
+                    let partitions = partitions.iter().map(|index| failed(*index, error)).collect();
                     topics.push(DescribeShareGroupOffsetsResponseTopic {
                         topic_name: topic.topic_name.clone(),
                         topic_id: facts.map(|facts| facts.id).unwrap_or_default(),
@@ -171,12 +183,12 @@ impl Broker {
         let Some(operations) = self.nodes.get_mut(&node).map(|node| &mut node.operations) else { return };
         let Some(Waiting::DescribeShareGroupOffsets(operation)) = operations.get_mut(id) else { return };
         for (key, summary, end) in told {
-            if let Some(&(group, topic, partition)) = operation.slots.get(&key) {
+            for &(group, topic, partition) in operation.slots.get(&key).into_iter().flatten() {
                 let answer = &mut operation.response.groups[group].topics[topic].partitions[partition];
-                *answer = match (summary, end) {
-                    (Ok(summary), Some(end)) => summarised(key.partition, &summary, end),
+                *answer = match (&summary, end) {
+                    (Ok(summary), Some(end)) => summarised(key.partition, summary, end),
                     (Ok(_), None) => failed(key.partition, ErrorCode::UnknownTopicOrPartition),
-                    (Err(error), _) => failed(key.partition, error),
+                    (Err(error), _) => failed(key.partition, *error),
                 };
             }
         }

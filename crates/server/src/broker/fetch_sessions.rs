@@ -285,11 +285,19 @@ impl FetchSession {
 
 /// Lists the partitions that the request itself names, in its order.
 pub(super) fn named(request: &FetchRequest, by_id: bool, targets: &mut Vec<FetchTarget>) {
+    // As in Kafka the last mention of a partition counts, in the place of its first.
+    let mut index_of: BTreeMap<FetchKey, usize> = BTreeMap::new();
     for topic in &request.topics {
         let topic_ref = topic_ref(by_id, &topic.topic, topic.topic_id);
         for asked in &topic.partitions {
             let key = FetchKey { topic: topic_ref.clone(), partition: asked.partition };
-            targets.push(FetchTarget { key, asked: asked.clone() });
+            match index_of.get(&key) {
+                Some(index) => targets[*index].asked = asked.clone(),
+                None => {
+                    index_of.insert(key.clone(), targets.len());
+                    targets.push(FetchTarget { key, asked: asked.clone() });
+                }
+            }
         }
     }
 }

@@ -182,7 +182,8 @@ fn read_operation(config: &AlterableConfig) -> Result<(String, AlterOperation), 
         operation::DELETE => AlterOperation::Delete,
         operation::APPEND => AlterOperation::Append(value()),
         operation::SUBTRACT => AlterOperation::Subtract(value()),
-        other => return Err((ErrorCode::InvalidRequest, format!("Unknown operations type {other}"))),
+        // Kafka runs into it.
+        other => return Err((ErrorCode::UnknownServerError, format!("Unknown operations type {other}"))),
     };
     Ok((config.name.to_string(), operation))
 }

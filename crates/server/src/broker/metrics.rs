@@ -140,6 +140,17 @@ impl RequestedTopics {
     }
 }
 
+/// What became of a group's dead letters at one node.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct DeadLetterCounts {
+    /// Copies that were written.
+    pub records: u64,
+    /// Attempts to write copies.
+    pub produce_requests: u64,
+    /// Runs of copies that were given up because they could not be written.
+    pub failed_produce_requests: u64,
+}
+
 /// The figures of one group at one node.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct GroupFigures {
@@ -147,6 +158,18 @@ pub struct GroupFigures {
     pub fetch_ratio: Distribution,
     /// How long a fetch waited for them, in milliseconds of real time.
     pub acquire_time_ms: Distribution,
+    /// Its dead letters.
+    pub dead_letters: DeadLetterCounts,
+}
+
+impl GroupFigures {
+    const fn new() -> Self {
+        Self {
+            fetch_ratio: Distribution::new(PERCENT_BOUNDS),
+            acquire_time_ms: Distribution::new(MS_BOUNDS),
+            dead_letters: DeadLetterCounts { records: 0, produce_requests: 0, failed_produce_requests: 0 },
+        }
+    }
 }
 
 /// What one node has counted since its start.
@@ -193,20 +216,29 @@ impl NodeFigures {
         if asked == 0 {
             return;
         }
-        if !self.groups.contains_key(group_id) {
-            if METERED_GROUPS_MAX <= self.groups.len() {
-                return;
-            }
-            let figures = GroupFigures {
-                fetch_ratio: Distribution::new(PERCENT_BOUNDS),
-                acquire_time_ms: Distribution::new(MS_BOUNDS),
-            };
-            self.groups.insert(group_id.clone(), figures);
-        }
-        if let Some(figures) = self.groups.get_mut(group_id).filter(|_| 0 < acquirable) {
+        if let Some(figures) = self.group(group_id).filter(|_| 0 < acquirable) {
             figures.fetch_ratio.observe(i64::try_from(acquirable * 100 / asked).unwrap_or(100), 1);
             figures.acquire_time_ms.observe(waited_ms.max(0), 1);
         }
+    }
+
+    /// Counts what became of a group's dead letters.
+    pub(super) fn count_dead_letters(
+        &mut self,
+        group_id: &Arc<str>,
+        count: impl FnOnce(&mut DeadLetterCounts),
+    ) {
+        if let Some(figures) = self.group(group_id) {
+            count(&mut figures.dead_letters);
+        }
+    }
+
+    /// Returns the figures of a group, `None` for one too many.
+    fn group(&mut self, group_id: &Arc<str>) -> Option<&mut GroupFigures> {
+        if !self.groups.contains_key(group_id) && METERED_GROUPS_MAX <= self.groups.len() {
+            return None;
+        }
+        Some(self.groups.entry(group_id.clone()).or_insert_with(GroupFigures::new))
     }
 }
 

@@ -14,7 +14,7 @@ use sharemark_protocol::messages::produce_response::{
     BatchIndexAndErrorMessage, LeaderIdAndEpoch, NodeEndpoint, PartitionProduceResponse, ProduceResponse,
     TopicProduceResponse,
 };
-use sharemark_protocol::{ErrorCode, NodeId, Producer, Timestamp, TopicIdPartition, TopicPartition};
+use sharemark_protocol::{ErrorCode, NodeId, Producer, Timestamp, TopicId, TopicIdPartition, TopicPartition};
 use sharemark_txn_coordinator::SupportedOperation;
 
 use super::Broker;
@@ -67,11 +67,19 @@ impl Broker {
             parts: Vec::with_capacity(request.topic_data.len()),
             origin,
         };
-        for (topic_index, topic) in request.topic_data.iter().enumerate() {
+        let last = last_mentions(&request);
+        let mut mention = 0;
+        for topic in &request.topic_data {
+            let topic_index = operation.response.responses.len();
             let mut partition_responses = Vec::with_capacity(topic.partition_data.len());
-            for (index, data) in topic.partition_data.iter().enumerate() {
+            for data in &topic.partition_data {
                 let nothing = RefusedBatch { error: ErrorCode::CorruptMessage, transaction: None };
                 let batch = checked.next().unwrap_or(Err(nothing));
+                mention += 1;
+                if last.get(&(topic.topic_id, &*topic.name, data.index)) != Some(&mention) {
+                    continue;
+                }
+                let index = partition_responses.len();
                 let producer = producer_in_transaction(&batch);
                 let place = match refusal {
                     Some(error) => Err(error),
@@ -88,6 +96,9 @@ impl Broker {
                     index: data.index,
                     ..PartitionProduceResponse::default()
                 });
+            }
+            if partition_responses.is_empty() {
+                continue; // Its partitions are all mentioned again.
             }
             operation.response.responses.push(TopicProduceResponse {
                 name: topic.name.clone(),
@@ -311,6 +322,15 @@ impl Broker {
             self.output(Output::NoAnswer { connection: origin.connection });
         }
     }
+}
+
+/// Returns which mention of each partition is its last, counted from 1: as in Kafka that one counts.
+fn last_mentions(request: &ProduceRequest) -> BTreeMap<(TopicId, &str, i32), usize> {
+    let mentions = request
+        .topic_data
+        .iter()
+        .flat_map(|topic| topic.partition_data.iter().map(|data| (topic.topic_id, &*topic.name, data.index)));
+    mentions.zip(1..).collect()
 }
 
 /// Returns the producer of a batch that is part of a transaction, right or wrong.

@@ -85,6 +85,7 @@ impl Broker {
             }
             RequestMessage::JoinGroup(body) => self.handle_join_group(now, origin, &body),
             RequestMessage::LeaveGroup(body) => self.handle_leave_group(now, &origin, &body),
+            RequestMessage::ListConfigResources(body) => self.handle_list_config_resources(&origin, &body),
             RequestMessage::ListGroups(body) => self.handle_list_groups(&origin, &body),
             RequestMessage::ListOffsets(body) => self.handle_list_offsets(&origin, &body),
             RequestMessage::ListPartitionReassignments(_) => {

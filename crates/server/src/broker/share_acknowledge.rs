@@ -3,7 +3,7 @@
 //! Each partition is judged by itself, all its ranges or none. What has to be stored goes to the share coordinator;
 //! the request goes on when the last partition has its outcome.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use sharemark_protocol::messages::ResponseMessage;
@@ -19,6 +19,7 @@ use sharemark_share_coordinator::{
 
 use super::Broker;
 use super::authorize::{Operation, Resource, authorize};
+use super::crossing::{Call, Crossing};
 use super::dead_letters::rejected_ranges;
 use super::input::{Now, Origin};
 use super::metrics::Acknowledged;
@@ -119,6 +120,7 @@ impl Broker {
                 });
             }
         }
+        keep_last_mentions(&mut acknowledged);
         let rules = acknowledge_rules(origin.api_version, request.is_renew_ack);
         let then = AfterAcknowledge::Answer { session: session.clone(), closes };
         self.acknowledge(now, origin, &session, &acknowledged, rules, then);
@@ -295,6 +297,10 @@ impl Broker {
         let closed = self.nodes.get_mut(&node).and_then(|node| node.share_sessions.close(session));
         if let Some(closed) = closed {
             self.release_session(now, node, &closed);
+            if closed.forgets_group {
+                let call = Call::ForgetShareGroup(closed.key.group_id);
+                self.crossings.push_back(Crossing { from: node, to: node, call });
+            }
         }
     }
 
@@ -334,6 +340,17 @@ impl Broker {
         };
         self.answer(origin, ResponseMessage::ShareAcknowledge(response));
     }
+}
+
+/// Keeps the last mention of each partition, as Kafka does.
+pub(super) fn keep_last_mentions(acknowledged: &mut Vec<AcknowledgedPartition<'_>>) {
+    let last: BTreeMap<TopicIdPartition, usize> =
+        acknowledged.iter().enumerate().map(|(index, partition)| (partition.at, index)).collect();
+    let mut index = 0;
+    acknowledged.retain(|partition| {
+        index += 1;
+        last.get(&partition.at) == Some(&(index - 1))
+    });
 }
 
 /// Returns what a request of this version may say; version 2 brought renewals.

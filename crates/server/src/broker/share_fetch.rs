@@ -18,7 +18,9 @@ use self::acquire::Found;
 use super::Broker;
 use super::input::{Now, Origin};
 use super::parked::{Parked, Wait, Wake};
-use super::share_acknowledge::{AcknowledgedPartition, AfterAcknowledge, acknowledge_rules};
+use super::share_acknowledge::{
+    AcknowledgedPartition, AfterAcknowledge, acknowledge_rules, keep_last_mentions,
+};
 use super::share_partitions::share_key;
 
 /// A ShareFetch on its way.
@@ -267,9 +269,7 @@ fn named_partitions(request: &ShareFetchRequest) -> Vec<TopicIdPartition> {
 fn acknowledged_partitions(request: &ShareFetchRequest) -> Vec<AcknowledgedPartition<'_>> {
     let mut acknowledged = Vec::new();
     for topic in &request.topics {
-        for partition in
-            topic.partitions.iter().filter(|partition| !partition.acknowledgement_batches.is_empty())
-        {
+        for partition in &topic.partitions {
             let batches = partition.acknowledgement_batches.iter().map(|batch| AcknowledgementBatch {
                 first_offset: batch.first_offset,
                 last_offset: batch.last_offset,
@@ -281,5 +281,7 @@ fn acknowledged_partitions(request: &ShareFetchRequest) -> Vec<AcknowledgedParti
             });
         }
     }
+    keep_last_mentions(&mut acknowledged);
+    acknowledged.retain(|partition| !partition.batches.is_empty());
     acknowledged
 }

@@ -18,6 +18,7 @@ use sharemark_protocol::messages::{
 };
 use sharemark_protocol::{
     ErrorCode, LeaderEpoch, Offset, OffsetRange, SharePartitionKey, StateEpoch, StrBytes, TopicId,
+    TopicIdPartition,
 };
 use sharemark_share_coordinator::{InitializeState, ReadState, RecordState, StateBatch, WriteState};
 
@@ -44,6 +45,17 @@ impl Broker {
             return Err(ErrorCode::InvalidRequest);
         }
         Ok(())
+    }
+
+    /// Judges a request that concerns a partition which has to be there.
+    fn decide_share_state_of_partition(
+        &self,
+        origin: &Origin,
+        key: &SharePartitionKey,
+    ) -> Result<(), ErrorCode> {
+        self.decide_share_state_request(origin, key)?;
+        let at = TopicIdPartition { topic_id: key.topic_id, partition: key.partition };
+        self.cluster.partition(at).map(drop).ok_or(ErrorCode::UnknownTopicOrPartition)
     }
 
     pub(super) fn handle_initialize_share_group_state(
@@ -80,7 +92,7 @@ impl Broker {
         origin: &Origin,
         initialize: &InitializeState,
     ) -> Result<(), ErrorCode> {
-        self.decide_share_state_request(origin, &initialize.key)?;
+        self.decide_share_state_of_partition(origin, &initialize.key)?;
         let (at, shard) = self.share_state_shard(origin.node, &initialize.key)?;
         let record = shard.decide_initialize(initialize, now.clock)?;
         self.commit_state_records(now, origin.node, at, std::slice::from_ref(&record))
@@ -158,7 +170,7 @@ impl Broker {
             for asked in &topic.partitions {
                 let key = key_of(&request.group_id, topic.topic_id, asked.partition);
                 let outcome = self
-                    .decide_share_state_request(origin, &key)
+                    .decide_share_state_of_partition(origin, &key)
                     .and_then(|()| self.delete_share_state(now, origin.node, &key));
                 let error = ErrorCode::of(&outcome);
                 partitions.push(delete_response::PartitionResult {
@@ -184,7 +196,7 @@ impl Broker {
             for asked in &topic.partitions {
                 let key = key_of(&request.group_id, topic.topic_id, asked.partition);
                 let outcome = self
-                    .decide_share_state_request(origin, &key)
+                    .decide_share_state_of_partition(origin, &key)
                     .and_then(|()| self.share_state_shard(origin.node, &key))
                     .map(|(_, shard)| shard.summary(&key));
                 let error = ErrorCode::of(&outcome);
@@ -238,20 +250,21 @@ fn read_on_wire(partition: i32, state: &ReadState) -> read_response::PartitionRe
 }
 
 fn write_of(key: SharePartitionKey, asked: &write_request::PartitionData) -> Result<WriteState, ErrorCode> {
-    let batches = asked.state_batches.iter().map(|batch| {
-        let range = Offset::new(batch.first_offset)
-            .zip(Offset::new(batch.last_offset))
-            .and_then(|(first, last)| OffsetRange::new(first, last));
-        let (range, state) = range.zip(RecordState::from_id(batch.delivery_state))?;
-        Some(StateBatch { range, state, delivery_count: batch.delivery_count, staged: None })
-    });
-    let batches: Option<Vec<StateBatch>> = batches.collect();
+    let mut batches = Vec::with_capacity(asked.state_batches.len());
+    for batch in &asked.state_batches {
+        let ends = Offset::new(batch.first_offset).zip(Offset::new(batch.last_offset));
+        let (first, last) = ends.ok_or(ErrorCode::InvalidRequest)?;
+        // Kafka stumbles over a range that ends before it begins.
+        let range = OffsetRange::new(first, last).ok_or(ErrorCode::UnknownServerError)?;
+        let state = RecordState::from_id(batch.delivery_state).ok_or(ErrorCode::InvalidRequest)?;
+        batches.push(StateBatch { range, state, delivery_count: batch.delivery_count, staged: None });
+    }
     Ok(WriteState {
         key,
         state_epoch: Some(StateEpoch::new(non_negative(asked.state_epoch)?)),
         leader_epoch: Some(LeaderEpoch::new(non_negative(asked.leader_epoch)?)),
         start_offset: Offset::new(asked.start_offset),
         delivery_complete_count: Some(asked.delivery_complete_count).filter(|count| 0 <= *count),
-        batches: batches.ok_or(ErrorCode::InvalidRequest)?,
+        batches,
     })
 }

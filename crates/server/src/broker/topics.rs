@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use sharemark_log::{StorageChange, StorageWrite};
 use sharemark_protocol::{ErrorCode, NodeId, TopicId, TopicIdPartition};
 
 use super::Broker;
@@ -146,8 +147,10 @@ impl Broker {
     pub(super) fn delete_topic(&mut self, now: Now, id: TopicId) -> Option<Topic> {
         let topic = self.cluster.delete_topic(id)?;
         for partition in topic.partitions.iter().zip(0..).map(|(_, index)| index) {
+            let at = TopicIdPartition { topic_id: id, partition };
+            self.writes.push(StorageWrite { partition: at, change: StorageChange::Drop });
             // Whoever waits for this partition is answered now.
-            self.changed.insert(TopicIdPartition { topic_id: id, partition });
+            self.changed.insert(at);
         }
         self.forget_share_partitions_of(id);
         self.unload_coordinators(&topic.name);

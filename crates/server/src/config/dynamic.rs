@@ -114,6 +114,11 @@ impl DynamicConfigs {
         self.layers.get(resource).into_iter().flatten().map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
+    /// Returns what clients have set something on.
+    pub fn resources(&self) -> impl Iterator<Item = &ConfigResource> {
+        self.layers.keys()
+    }
+
     /// Applies a change.
     pub fn replay(&mut self, change: &ConfigChange) {
         let layer = self.layers.entry(change.resource.clone()).or_default();

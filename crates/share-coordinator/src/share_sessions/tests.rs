@@ -153,7 +153,14 @@ fn closing_yields_the_partitions_of_the_session() {
         };
         assert_eq!(plan, Ok(SessionPlan::Close(a.clone())));
         let closed = sessions.close(&a).unwrap();
-        assert_eq!(closed, ClosedSession { key: a.clone(), partitions: (0..3).map(partition).collect() });
+        assert_eq!(
+            closed,
+            ClosedSession {
+                key: a.clone(),
+                partitions: (0..3).map(partition).collect(),
+                forgets_group: false
+            }
+        );
         assert_eq!(sessions.close(&a), None);
         sessions.check_invariants();
         assert_eq!(run(&mut sessions, fetch(&a, 1), FIRST), Err(ErrorCode::ShareSessionNotFound));
@@ -195,7 +202,7 @@ fn a_session_ends_with_its_connection_whoever_used_it() {
     assert!(run(&mut sessions, fetch(&a, 2), SECOND).is_ok());
     let closed = sessions.close_connection(FIRST);
     let partitions = vec![partition(0), partition(1)];
-    assert_eq!(closed.sessions, [ClosedSession { key: a.clone(), partitions }]);
+    assert_eq!(closed.sessions, [ClosedSession { key: a.clone(), partitions, forgets_group: false }]);
     assert!(closed.emptied_groups.is_empty(), "the group has another session");
     assert_eq!(run(&mut sessions, fetch(&a, 3), SECOND), Err(ErrorCode::ShareSessionNotFound));
     assert_eq!(sessions.close_connection(SECOND).emptied_groups, [b.group_id]);
@@ -238,7 +245,12 @@ fn groups_that_come_and_go_on_one_connection_do_not_pile_up() {
     for index in 0..100 {
         let a = key(&format!("g{index}"), "a");
         open(&mut sessions, &a, 1, FIRST);
-        sessions.close(&a);
+        let closed = sessions.close(&a);
+        assert_eq!(
+            closed.map(|closed| closed.forgets_group),
+            Some(2 <= index),
+            "one too many is forgotten at once"
+        );
         sessions.check_invariants();
     }
     assert_eq!(sessions.left_group_count, 2);

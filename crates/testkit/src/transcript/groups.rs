@@ -9,6 +9,9 @@ use m::alter_share_group_offsets_request::{
     AlterShareGroupOffsetsRequest, AlterShareGroupOffsetsRequestPartition, AlterShareGroupOffsetsRequestTopic,
 };
 use m::delete_groups_request::DeleteGroupsRequest;
+use m::delete_share_group_offsets_request::{
+    DeleteShareGroupOffsetsRequest, DeleteShareGroupOffsetsRequestTopic,
+};
 use m::describe_share_group_offsets_request::{
     DescribeShareGroupOffsetsRequest, DescribeShareGroupOffsetsRequestGroup,
     DescribeShareGroupOffsetsRequestTopic,
@@ -294,6 +297,28 @@ pub(super) fn alter_share_offsets(
         let _ = write!(output, " {topic}-{} {}", partition.partition_index, error(partition.error_code));
     }
     Ok(output + "\n")
+}
+
+/// `delete-share-offsets [group=g] t u ...`
+pub(super) fn delete_share_offsets(
+    session: &mut Session<'_>,
+    arguments: &mut Arguments,
+) -> Result<String, CommandError> {
+    let group = arguments.text("group", "g");
+    let topics = arguments
+        .words_until("")
+        .iter()
+        .map(|topic| DeleteShareGroupOffsetsRequestTopic { topic_name: session.names.wire(topic) })
+        .collect();
+    let request = DeleteShareGroupOffsetsRequest { group_id: session.names.wire(&group), topics };
+    let answer = session.call(&request, 0)?;
+    let mut lines: Vec<String> = answer
+        .responses
+        .iter()
+        .map(|topic| format!("{} {}\n", session.names.shown(&topic.topic_name), error(topic.error_code)))
+        .collect();
+    lines.sort();
+    Ok(format!("{}\n{}", error(answer.error_code), lines.concat()))
 }
 
 /// `delete-groups g h ...`

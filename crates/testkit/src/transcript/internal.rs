@@ -113,7 +113,8 @@ pub(super) fn unseen(session: &mut Session<'_>, what: String, lines: Vec<String>
     if fresh.is_empty() { "nothing new\n".into() } else { fresh }
 }
 
-/// `share-log [group=g] [markers]`: what `__share_group_state` got for the group since the last look.
+/// `share-log [group=g] [markers] [whole]`: what `__share_group_state` got for the group since the last look, or with
+/// `whole` all that it holds.
 ///
 /// With `markers`, also the ends of transactions, of whatever group.
 pub(super) fn share_log(
@@ -122,6 +123,7 @@ pub(super) fn share_log(
 ) -> Result<String, CommandError> {
     let group = arguments.text("group", "g");
     let with_markers = arguments.flag("markers");
+    let whole = arguments.flag("whole");
     session.settle(); // Lapsed locks are written without anybody waiting.
     let mut lines = Vec::new();
     for batch in read_topic(session, SHARE_GROUP_STATE)? {
@@ -143,6 +145,9 @@ pub(super) fn share_log(
                 lines.push(format!("{line}{owner}\n"));
             }
         }
+    }
+    if whole {
+        return Ok(lines.concat());
     }
     Ok(unseen(session, format!("share-log {group}"), lines))
 }

@@ -21,7 +21,9 @@ const TIMEOUT_MS: i32 = 10_000;
 
 /// `produce t-0 [count=1|values=a,empty,null] [keys=a,empty,null] [headers=a:b,c:null] [batches=1] [size=N] [time=0] [producer=p1 [epoch=N]
 /// [sequence=N] [plain] [txn=x]] [control] [acks=-1] [version=13]
-/// [corrupt=crc|magic|count|last-offset|length|cut|two|empty]`
+/// [corrupt=crc|magic|count|last-offset|length|cut|two|empty] [again=VALUE]`
+///
+/// With `again`, the partition is named a second time, with a record of that value.
 pub(super) fn produce(session: &mut Session<'_>, arguments: &mut Arguments) -> Result<String, CommandError> {
     let (topic_id, topic, partition) = session.partition(&arguments.word("partition")?)?;
     let batch_count = arguments.number("batches", 1)?;
@@ -39,16 +41,24 @@ pub(super) fn produce(session: &mut Session<'_>, arguments: &mut Arguments) -> R
             sign(session, arguments, producer, &(topic.clone(), partition), &mut batch)?;
     }
     let corrupt = arguments.option("corrupt");
+    let again = arguments.option("again");
     let mut output = format!("{topic}-{partition}");
     let mut last_error = None;
     for _ in 0..batch_count {
         let records = Some(Records::from(corrupted(&batch, corrupt.as_deref())?));
-        request.topic_data = vec![TopicProduceData {
-            name: session.names.wire(&topic),
-            topic_id,
-            partition_data: vec![PartitionProduceData { index: partition, records }],
-        }];
+        let mut partition_data = vec![PartitionProduceData { index: partition, records }];
+        if let Some(value) = &again {
+            let batch = Batch::of_values([value.clone()], session.names.time(0));
+            let records = Some(Records::from(batch.encode()));
+            partition_data.push(PartitionProduceData { index: partition, records });
+        }
+        request.topic_data =
+            vec![TopicProduceData { name: session.names.wire(&topic), topic_id, partition_data }];
         let answer = session.call(&request, version)?;
+        if again.is_some() {
+            let count: usize = answer.responses.iter().map(|topic| topic.partition_responses.len()).sum();
+            let _ = write!(output, " answers={count}");
+        }
         let result = answer
             .responses
             .first()
@@ -221,12 +231,15 @@ pub(super) fn read(session: &mut Session<'_>, arguments: &mut Arguments) -> Resu
     }
 }
 
-/// `fetch t-0 [offset=0] [isolation=uncommitted] [wait=0] [min-bytes=1] [max-bytes=N] [apart] [headers] [version=18]`
+/// `fetch t-0 [offset=0] [isolation=uncommitted] [wait=0] [min-bytes=1] [max-bytes=N] [apart] [headers]
+/// [again=OFFSET] [version=18]`
 ///
-/// With `apart`, and with `headers`, a line for each record, whatever batch it came in.
+/// With `again`, the partition is named a second time, with another offset. With `apart`, and with `headers`, a line
+/// for each record, whatever batch it came in.
 pub(super) fn fetch(session: &mut Session<'_>, arguments: &mut Arguments) -> Result<String, CommandError> {
     let apart = arguments.flag("apart");
     let with_headers = arguments.flag("headers");
+    let again: Option<i64> = arguments.number_if_given("again")?;
     let (topic_id, topic, partition) = session.partition(&arguments.word("partition")?)?;
     let fetched = FetchPartition {
         partition,
@@ -235,6 +248,8 @@ pub(super) fn fetch(session: &mut Session<'_>, arguments: &mut Arguments) -> Res
         partition_max_bytes: arguments.number("max-bytes", 1 << 20)?,
         ..FetchPartition::default()
     };
+    let mut partitions = vec![fetched.clone()];
+    partitions.extend(again.map(|fetch_offset| FetchPartition { fetch_offset, ..fetched }));
     let request = FetchRequest {
         replica_id: -1,
         isolation_level: isolation_level(arguments)?,
@@ -242,7 +257,7 @@ pub(super) fn fetch(session: &mut Session<'_>, arguments: &mut Arguments) -> Res
         min_bytes: arguments.number("min-bytes", 1)?,
         max_bytes: 50 << 20,
         session_epoch: -1,
-        topics: vec![FetchTopic { topic: session.names.wire(&topic), topic_id, partitions: vec![fetched] }],
+        topics: vec![FetchTopic { topic: session.names.wire(&topic), topic_id, partitions }],
         ..FetchRequest::default()
     };
     let answer = session.call(&request, arguments.number("version", 18)?)?;
@@ -254,7 +269,11 @@ pub(super) fn fetch(session: &mut Session<'_>, arguments: &mut Arguments) -> Res
         .first()
         .and_then(|topic| topic.partitions.first())
         .ok_or("no partition in the answer")?;
-    let output = show_fetched(session, &format!("{topic}-{partition}"), data)?;
+    let mut output = show_fetched(session, &format!("{topic}-{partition}"), data)?;
+    if again.is_some() {
+        let count: usize = answer.responses.iter().map(|topic| topic.partitions.len()).sum();
+        let _ = writeln!(output, "answers={count}");
+    }
     if !apart && !with_headers {
         return Ok(output);
     }

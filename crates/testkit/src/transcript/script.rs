@@ -24,6 +24,8 @@ const SHAREMARK_RULE: &str = "---- sharemark: ";
 const RECORDED: &str = "# recorded from ";
 const NOT_BUILT: &str = "# not built: ";
 const STARTED_WITH: &str = "# started with: ";
+const CONFIGURED_WITH: &str = "# configured with: ";
+const FEATURES: &str = "# features: ";
 
 /// The classes that a difference may stand in.
 const CLASSES: [&str; 3] = ["Kafka is only slow", "test-broker default", "not built"];
@@ -142,6 +144,18 @@ impl Script {
     /// `# started with: ...` says; only for those that Kafka cannot run.
     pub fn server_arguments(&self) -> Vec<&str> {
         self.said(STARTED_WITH).unwrap_or_default().split_whitespace().collect()
+    }
+
+    /// Returns the properties (`key=value`) that both brokers have for this transcript, beside those that all have,
+    /// as its line `# configured with: ...` says.
+    pub fn properties(&self) -> Vec<&str> {
+        self.said(CONFIGURED_WITH).unwrap_or_default().split_whitespace().collect()
+    }
+
+    /// Returns the features (`name=level`) that both brokers have for this transcript, as its line
+    /// `# features: ...` says.
+    pub fn features(&self) -> Vec<&str> {
+        self.said(FEATURES).unwrap_or_default().split_whitespace().collect()
     }
 
     /// Returns the rest of the first comment that begins so.

@@ -12,7 +12,8 @@ use super::fetch_session::FetchSession;
 use super::names::Names;
 use super::target::{Kind, Received, Target};
 use super::{
-    admin, classic, cluster, consumer, fetch_session, groups, internal, log, offsets, share, topics, txn,
+    admin, classic, cluster, consumer, fetch_session, groups, internal, log, offsets, share, state_requests,
+    topics, txn,
 };
 use crate::client::{Request, decode_response, encode_request};
 
@@ -109,6 +110,8 @@ const COMMANDS: &[(&str, Command)] = &[
     ("delete-groups", groups::delete_groups),
     ("delete-offsets", offsets::delete_offsets),
     ("delete-records", log::delete_records),
+    ("delete-share-offsets", groups::delete_share_offsets),
+    ("delete-share-state", state_requests::delete_share_state),
     ("delete-topic", topics::delete_topic),
     ("describe-configs", topics::describe_configs),
     ("describe-consumer-group", consumer::describe_consumer_group),
@@ -131,11 +134,13 @@ const COMMANDS: &[(&str, Command)] = &[
     ("group-heartbeat", classic::group_heartbeat),
     ("heartbeat", groups::heartbeat),
     ("init-producer", txn::init_producer),
+    ("initialize-share-state", state_requests::initialize_share_state),
     ("join", groups::join),
     ("join-group", classic::join_group),
     ("leader-epoch-end", admin::leader_epoch_end),
     ("leave", groups::leave),
     ("leave-group", classic::leave_group),
+    ("list-config-resources", topics::list_config_resources),
     ("list-groups", groups::list_groups),
     ("list-offsets", log::list_offsets),
     ("list-reassignments", admin::list_reassignments),
@@ -147,6 +152,7 @@ const COMMANDS: &[(&str, Command)] = &[
     ("produce", log::produce),
     ("read", log::read),
     ("read-share-state", internal::read_share_state),
+    ("read-share-summary", state_requests::read_share_summary),
     ("reassign", admin::reassign),
     ("replace-configs", admin::replace_configs),
     ("sasl-authenticate", cluster::sasl_authenticate),
@@ -162,6 +168,7 @@ const COMMANDS: &[(&str, Command)] = &[
     ("unregister-broker", cluster::unregister_broker),
     ("update-features", cluster::update_features),
     ("write-markers", txn::write_markers),
+    ("write-share-state", state_requests::write_share_state),
 ];
 
 /// Commands whose request Kafka 4.4 does not have.

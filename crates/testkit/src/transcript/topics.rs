@@ -13,6 +13,7 @@ use m::describe_configs_response::DescribeConfigsResponse;
 use m::incremental_alter_configs_request::{
     AlterConfigsResource, AlterableConfig, IncrementalAlterConfigsRequest,
 };
+use m::list_config_resources_request::ListConfigResourcesRequest;
 use m::metadata_request::{MetadataRequest, MetadataRequestTopic};
 
 use super::arguments::{Arguments, CommandError};
@@ -22,11 +23,14 @@ use super::session::Session;
 const TIMEOUT_MS: i32 = 10_000;
 const TOPIC: i8 = 2;
 const BROKER: i8 = 4;
+const BROKER_LOGGER: i8 = 8;
 const GROUP: i8 = 32;
 const SET: i8 = 0;
 const DELETE: i8 = 1;
 const APPEND: i8 = 2;
 const SUBTRACT: i8 = 3;
+/// No operation at all.
+const ODD: i8 = 7;
 
 /// `create-topic t [partitions=1] [replicas=1] [validate-only] [config=value ...]`
 pub(super) fn create_topic(
@@ -170,7 +174,9 @@ fn resource_name(session: &Session<'_>, kind: i8, name: &str) -> StrBytes {
     }
 }
 
-/// `alter-configs topic|group|broker NAME [set config=value ...] [delete=a,b] [append=a:x] [subtract=a:x]`
+/// `alter-configs topic|group|broker NAME [set config=value ...] [delete=a,b] [append=a:x] [subtract=a:x] [odd=a:x]`
+///
+/// With `odd`, an operation that there is not.
 pub(super) fn alter_configs(
     session: &mut Session<'_>,
     arguments: &mut Arguments,
@@ -178,7 +184,7 @@ pub(super) fn alter_configs(
     let kind = resource_type(&arguments.word("resource type")?)?;
     let name = arguments.word("resource name")?;
     let mut configs = Vec::new();
-    for (option, operation) in [("append", APPEND), ("subtract", SUBTRACT)] {
+    for (option, operation) in [("append", APPEND), ("subtract", SUBTRACT), ("odd", ODD)] {
         for change in arguments.list(option).unwrap_or_default() {
             let (config, value) = change.split_once(':').ok_or("append and subtract take config:value")?;
             configs.push((config.to_owned(), operation, Some(value.to_owned())));
@@ -290,6 +296,33 @@ pub(super) fn describe_configs(
         .collect();
     lines.sort();
     Ok(lines.concat())
+}
+
+/// `list-config-resources [types=topic,broker,group,8,16] [version=1]`: those of this run.
+pub(super) fn list_config_resources(
+    session: &mut Session<'_>,
+    arguments: &mut Arguments,
+) -> Result<String, CommandError> {
+    let types = arguments.list("types").unwrap_or_default();
+    let request = ListConfigResourcesRequest {
+        resource_types: types
+            .iter()
+            .map(|word| word.parse().or_else(|_| resource_type(word)))
+            .collect::<Result<_, _>>()?,
+    };
+    let answer = session.call(&request, arguments.number("version", 1)?)?;
+    let mut lines: Vec<String> = answer
+        .config_resources
+        .iter()
+        .filter(|listed| listed.resource_name.len() <= 2 || session.names.is_ours(&listed.resource_name))
+        .map(|listed| match listed.resource_type {
+            BROKER | BROKER_LOGGER => format!("{} node\n", listed.resource_type),
+            kind => format!("{kind} {}\n", session.names.shown(&listed.resource_name)),
+        })
+        .filter(|line| !line.contains(" __"))
+        .collect();
+    lines.sort();
+    Ok(format!("{}\n{}", error(answer.error_code), lines.concat()))
 }
 
 fn source(code: i8) -> &'static str {

@@ -14,7 +14,7 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, LabelSetEnc
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 
-use crate::broker::{Distribution, NodeMetrics, RequestedTopics, SharePartitionMetrics};
+use crate::broker::{DeadLetterCounts, Distribution, NodeMetrics, RequestedTopics, SharePartitionMetrics};
 use crate::shell::meters::{LATENCY_BOUNDS_US, RequestMeters};
 
 /// Writes all metrics: what the nodes hold and have counted, and the requests.
@@ -184,7 +184,35 @@ impl Scrape {
         let name = "kafka_server_ShareGroupMetrics_RequestTopicPartitionsFetchRatio";
         histograms(encoder, name, "Of a hundred partitions of a fetch, those acquired from", &ratios)?;
         let name = "kafka_server_ShareGroupMetrics_TopicPartitionsAcquireTimeMs";
-        histograms(encoder, name, "How long a fetch waited for its partitions", &times)
+        histograms(encoder, name, "How long a fetch waited for its partitions", &times)?;
+        self.encode_dead_letters(encoder)
+    }
+
+    fn encode_dead_letters(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        type Read = fn(&DeadLetterCounts) -> u64;
+        let kinds: [(&str, &str, Read); 3] = [
+            ("RecordCount", "Dead letters that were copied", |counts| counts.records),
+            ("TotalProduceRequestsPerSec", "Attempts to copy dead letters", |counts| counts.produce_requests),
+            ("FailedProduceRequestsPerSec", "Copies of dead letters that were given up", |counts| {
+                counts.failed_produce_requests
+            }),
+        ];
+        for (kind, help, read) in kinds {
+            let samples: Vec<_> = self
+                .nodes
+                .iter()
+                .flat_map(|node| {
+                    node.figures.groups.iter().map(move |(group, figures)| (node, group, figures))
+                })
+                .filter(|(_, _, figures)| 0 < figures.dead_letters.produce_requests)
+                .map(|(node, group, figures)| {
+                    (vec![node_label(node), ("group", group.to_string())], read(&figures.dead_letters))
+                })
+                .collect();
+            let name = format!("kafka_server_ShareGroupMetrics_DeadLetterQueue{kind}");
+            counters(encoder, &name, help, &samples)?;
+        }
+        Ok(())
     }
 
     fn encode_requests(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {

@@ -44,10 +44,6 @@ impl Storage for Failing {
     fn list(&self, _out: &mut Vec<StoredPartition>) -> Result<(), StorageError> {
         Ok(())
     }
-
-    fn drop_partition(&mut self, _partition: TopicIdPartition) -> Result<(), StorageError> {
-        Ok(())
-    }
 }
 
 fn broker(change: impl FnOnce(ConfigBuilder) -> ConfigBuilder) -> (Broker, Clock) {
