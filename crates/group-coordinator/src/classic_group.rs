@@ -292,6 +292,18 @@ impl ClassicGroup {
         removed
     }
 
+    /// Refuses whatever JoinGroup and SyncGroup wait.
+    pub(crate) fn refuse_waiting(&self, error: ErrorCode, answers: &mut Vec<(Caller, ClassicAnswer)>) {
+        for (member_id, member) in &self.members {
+            if let Some(caller) = member.joining {
+                answers.push((caller, ClassicAnswer::Join(JoinAnswer::refused(error, member_id))));
+            }
+            if let Some(caller) = member.syncing {
+                answers.push((caller, ClassicAnswer::Sync(SyncAnswer::refused(error))));
+            }
+        }
+    }
+
     fn transition_to(&mut self, state: ClassicGroupState, now: Timestamp) {
         self.previous_state = self.state;
         self.state = state;

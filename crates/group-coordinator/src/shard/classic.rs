@@ -167,6 +167,17 @@ impl GroupCoordinatorShard {
         answers
     }
 
+    /// Returns whoever waits for a classic group, each with the answer it gets when this shard goes.
+    pub fn callers_when_unloaded(&self) -> Vec<(Caller, ClassicAnswer)> {
+        let mut answers = Vec::new();
+        for group in self.groups.values() {
+            if let Group::Classic(group) = group {
+                group.refuse_waiting(ErrorCode::NotCoordinator, &mut answers);
+            }
+        }
+        answers
+    }
+
     /// Describes a classic group, for `DescribeGroups`; nothing if there is no such group or it is of another type.
     pub fn describe_classic_group(&self, group_id: &str) -> Option<DescribedClassicGroup> {
         self.classic_group(group_id).ok().map(|(_, group)| group.describe())

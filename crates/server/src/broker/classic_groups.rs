@@ -64,6 +64,17 @@ impl Broker {
         }
     }
 
+    /// Answers whoever waits at a node for a group of the partitions of `__consumer_offsets` that it leads no longer;
+    /// all of them if none is named. Called before their shards go.
+    pub(super) fn refuse_waiting_for_groups(&mut self, node: NodeId, partition: Option<i32>) {
+        let shards = self.nodes.get(&node).into_iter().flat_map(|node| &node.groups);
+        let shards = shards.filter(|(index, _)| partition.is_none_or(|partition| partition == **index));
+        let answers: Vec<_> = shards.flat_map(|(_, shard)| shard.callers_when_unloaded()).collect();
+        for (caller, answer) in answers {
+            self.answer_caller(node, caller, answer);
+        }
+    }
+
     /// Parks a request until its group answers it; the deadlines of the group are on the broker's clock.
     pub(super) fn park_for_group(&mut self, origin: Origin) {
         if let Some(node) = self.nodes.get_mut(&origin.node) {

@@ -60,6 +60,12 @@ impl Broker {
     /// Drops the shards of an internal topic that is gone, and what stands on them: a topic that is created anew
     /// under its name begins an empty log.
     pub(super) fn unload_coordinators(&mut self, topic_name: &str) {
+        if topic_name == CONSUMER_OFFSETS {
+            let ids: Vec<NodeId> = self.nodes.keys().copied().collect();
+            for id in ids {
+                self.refuse_waiting_for_groups(id, None);
+            }
+        }
         for node in self.nodes.values_mut() {
             match topic_name {
                 CONSUMER_OFFSETS => node.groups.clear(),
@@ -77,6 +83,9 @@ impl Broker {
     pub(super) fn unload_coordinator(&mut self, node: NodeId, at: TopicIdPartition) {
         let Some(topic) = self.cluster.topic(at.topic_id).filter(|topic| topic.is_internal()) else { return };
         let name = topic.name.clone();
+        if &*name == CONSUMER_OFFSETS {
+            self.refuse_waiting_for_groups(node, Some(at.partition));
+        }
         let Some(state) = self.nodes.get_mut(&node) else { return };
         match &*name {
             CONSUMER_OFFSETS => drop(state.groups.remove(&at.partition)),

@@ -54,7 +54,8 @@ impl Case {
     }
 
     fn join(&mut self, caller: u64, member_id: &str, change: impl FnOnce(&mut JoinGroup<'_>)) {
-        self.next_unique += 1;
+        // Only who has no id yet is given one.
+        self.next_unique += u32::from(member_id.is_empty());
         let unique = self.next_unique.to_string();
         let mut request = JoinGroup {
             group_id: "g",
@@ -301,4 +302,13 @@ fn a_member_that_leaves_is_answered_and_gone() {
     assert_eq!(case.state(), "Empty");
     let deleted = case.shard.decide_group_deleted("g").unwrap();
     assert_eq!(deleted, [GroupRecord::ClassicGroup { group_id: "g".into(), value: None }]);
+}
+
+#[test]
+fn whoever_waits_is_answered_when_the_shard_goes() {
+    let mut case = Case::of_two();
+    assert_eq!(case.shard.callers_when_unloaded(), []);
+    case.join(7, "", |_| {});
+    let refused = JoinAnswer::refused(ErrorCode::NotCoordinator, "c-3");
+    assert_eq!(case.shard.callers_when_unloaded(), [(Caller(7), ClassicAnswer::Join(refused))]);
 }
