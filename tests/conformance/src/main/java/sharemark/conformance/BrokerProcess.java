@@ -4,11 +4,16 @@ import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.InputStreamReader;
 import java.io.UncheckedIOException;
+import java.net.URI;
+import java.net.http.HttpClient;
+import java.net.http.HttpRequest;
+import java.net.http.HttpResponse;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.regex.Matcher;
@@ -21,15 +26,19 @@ import java.util.stream.Collectors;
  */
 final class BrokerProcess {
     private static final Pattern READY = Pattern.compile("ready bootstrap=(\\S+) .*");
+    private static final Pattern CONTROL = Pattern.compile("control=(\\S+)");
+    private static final HttpClient HTTP = HttpClient.newHttpClient();
     private static final Pattern PORT = Pattern.compile(":(\\d+)");
     private static final AtomicInteger STARTED = new AtomicInteger();
 
     private final Process process;
     private final String bootstrap;
+    private final Optional<String> control;
 
-    private BrokerProcess(Process process, String bootstrap) {
+    private BrokerProcess(Process process, String bootstrap, Optional<String> control) {
         this.process = process;
         this.bootstrap = bootstrap;
+        this.control = control;
     }
 
     /** Starts the broker that a test wants and returns once it is ready. */
@@ -47,7 +56,8 @@ final class BrokerProcess {
                 process.destroyForcibly();
                 throw new IllegalStateException("the broker does not start: " + builder.command() + ", see " + log);
             }
-            return new BrokerProcess(process, ready.group(1));
+            Optional<String> control = CONTROL.matcher(line).results().map(found -> found.group(1)).findFirst();
+            return new BrokerProcess(process, ready.group(1), control);
         } catch (IOException e) {
             throw new UncheckedIOException(e);
         }
@@ -56,7 +66,7 @@ final class BrokerProcess {
     private static ProcessBuilder sharemark(Wanted wanted) {
         List<String> command = new ArrayList<>(List.of(
             System.getenv("SHAREMARK_BIN"), "--profile", "kafka-4.4", "--listen", "127.0.0.1:0",
-            "--brokers", String.valueOf(wanted.brokers())));
+            "--control", "127.0.0.1:0", "--brokers", String.valueOf(wanted.brokers())));
         wanted.properties().forEach((key, value) -> command.addAll(List.of("-c", key + "=" + value)));
         wanted.features().forEach((name, level) -> command.addAll(List.of("--feature", name + "=" + level)));
         if (!wanted.racks().isEmpty()) {
@@ -87,6 +97,28 @@ final class BrokerProcess {
     /** Returns the ports of all nodes. */
     List<Integer> ports() {
         return PORT.matcher(bootstrap).results().map(port -> Integer.valueOf(port.group(1))).toList();
+    }
+
+    /** Returns whether single nodes can be stopped and started. */
+    boolean hasControl() {
+        return control.isPresent();
+    }
+
+    /** Stops ("stop") or starts ("start") one node, and returns when it is done. */
+    void node(int id, String verb) {
+        URI uri = URI.create("http://" + control.orElseThrow() + "/nodes/" + id + "/" + verb);
+        HttpRequest request = HttpRequest.newBuilder(uri).POST(HttpRequest.BodyPublishers.noBody()).build();
+        try {
+            HttpResponse<String> answer = HTTP.send(request, HttpResponse.BodyHandlers.ofString());
+            if (answer.statusCode() != 200) {
+                throw new IllegalStateException(uri + ": " + answer.statusCode() + " " + answer.body());
+            }
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+            throw new IllegalStateException(e);
+        }
     }
 
     /** Ends the broker: Sharemark by a signal, the script of a real Kafka by the end of its input. */

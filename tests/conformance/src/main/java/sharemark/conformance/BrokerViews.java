@@ -50,12 +50,19 @@ final class BrokerViews {
             case "groupCoordinator" -> proxy(GroupCoordinator.class, this::coordinator);
             case "clusterId" -> cluster.clusterId();
             case "boundPort" -> nodes().stream().filter(node -> node.id() == id).findFirst().orElseThrow().port();
-            case "isShutdown" -> false;
+            case "isShutdown" -> cluster.isDown(id);
+            case "awaitShutdown" -> null; // A node is down when the call that stops it returns.
             case "hashCode" -> id;
             case "equals" -> self == arguments[0];
             case "toString" -> "broker " + id;
-            case "shutdown", "awaitShutdown", "startup" ->
-                throw unreachable.apply(Reason.BROKER_STOPPED, method.getName());
+            case "shutdown" -> {
+                cluster.shutdownBroker(id);
+                yield null;
+            }
+            case "startup" -> {
+                cluster.startBroker(id);
+                yield null;
+            }
             default -> throw unreachable.apply(Reason.INSIDE_JVM, "KafkaBroker." + method.getName());
         });
     }

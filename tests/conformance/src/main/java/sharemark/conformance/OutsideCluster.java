@@ -8,6 +8,7 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
 import java.util.TreeSet;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutionException;
 
 import kafka.server.ControllerServer;
@@ -33,6 +34,8 @@ public final class OutsideCluster implements ClusterInstance {
     private String name = "unnamed";
     private BrokerProcess process;
     private Admin asking;
+    private Set<Integer> ids = Set.of();
+    private final Set<Integer> down = ConcurrentHashMap.newKeySet();
     private boolean stopped;
     private Reason missing;
 
@@ -69,7 +72,7 @@ public final class OutsideCluster implements ClusterInstance {
         }
         process = BrokerProcess.start(wanted, name);
         asking = admin();
-        brokerIds(); // So that it is connected when a test waits for something.
+        ids = nodeIds(); // Which also connects it, before a test waits for something.
     }
 
     @Override
@@ -100,12 +103,29 @@ public final class OutsideCluster implements ClusterInstance {
 
     @Override
     public void shutdownBroker(int brokerId) {
-        throw unreachable(Reason.BROKER_STOPPED, "shutdownBroker");
+        requireControl();
+        if (down.add(brokerId)) {
+            process.node(brokerId, "stop");
+        }
     }
 
     @Override
     public void startBroker(int brokerId) {
-        throw unreachable(Reason.BROKER_STOPPED, "startBroker");
+        requireControl();
+        if (down.remove(brokerId)) {
+            process.node(brokerId, "start");
+        }
+    }
+
+    private void requireControl() {
+        if (!process.hasControl()) {
+            throw unreachable(Reason.BROKER_STOPPED, "one node of a cluster");
+        }
+    }
+
+    /** Returns whether a node was stopped. */
+    boolean isDown(int brokerId) {
+        return down.contains(brokerId);
     }
 
     @Override
@@ -115,7 +135,9 @@ public final class OutsideCluster implements ClusterInstance {
 
     @Override
     public Map<Integer, KafkaBroker> aliveBrokers() {
-        return brokers();
+        Map<Integer, KafkaBroker> alive = brokers();
+        alive.keySet().removeAll(down);
+        return alive;
     }
 
     @Override
@@ -180,10 +202,14 @@ public final class OutsideCluster implements ClusterInstance {
 
     @Override
     public Set<Integer> brokerIds() {
+        return ids;
+    }
+
+    private Set<Integer> nodeIds() {
         try {
-            Set<Integer> ids = new TreeSet<>();
-            asking.describeCluster().nodes().get().forEach(node -> ids.add(node.id()));
-            return ids;
+            Set<Integer> found = new TreeSet<>();
+            asking.describeCluster().nodes().get().forEach(node -> found.add(node.id()));
+            return found;
         } catch (ExecutionException | InterruptedException e) {
             throw new IllegalStateException(e);
         }
