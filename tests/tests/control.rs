@@ -6,6 +6,8 @@
 mod clock;
 #[path = "control/endpoint.rs"]
 mod endpoint;
+#[path = "control/faults.rs"]
+mod faults;
 #[path = "control/inspect.rs"]
 mod inspect;
 #[path = "control/metrics.rs"]

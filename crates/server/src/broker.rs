@@ -43,6 +43,7 @@ mod describe_transactions;
 mod describe_user_scram_credentials;
 mod elect_leaders;
 mod end_txn;
+mod faults;
 mod fetch;
 mod fetch_sessions;
 mod find_coordinator;
@@ -109,6 +110,8 @@ use sharemark_protocol::{NodeId, SharePartitionKey, Timestamp, TopicIdPartition}
 use crate::config::{BrokerConfig, DynamicConfigs};
 use cluster::Cluster;
 use crossing::Crossing;
+use faults::Faults;
+pub use faults::{Fault, FaultAction, FaultPoint, FaultProblem, FaultView};
 pub use frame::Frame;
 pub use input::{
     ConnectionId, Deadlines, FlushNumber, Input, ListenerId, Now, Origin, Output, Principal, RefusedBatch,
@@ -135,6 +138,10 @@ pub struct Broker {
     random: Random,
     /// Calls between nodes that this step has made and not yet carried out.
     crossings: VecDeque<Crossing>,
+    /// Faults that tests have installed, and what they keep back.
+    faults: Faults,
+    /// When this step began.
+    step_began: Now,
     /// Share partitions with records that may wait for their dead-letter copy, at their leaders.
     archiving: BTreeSet<(NodeId, SharePartitionKey)>,
     /// Transaction shards that may owe markers, by node and partition.
@@ -187,6 +194,8 @@ impl Broker {
             nodes: nodes.into_iter().map(|id| (id, Node::new(&settings))).collect(),
             random,
             crossings: VecDeque::new(),
+            faults: Faults::default(),
+            step_began: now,
             archiving: BTreeSet::new(),
             owing: BTreeSet::new(),
             loaded_share_states: BTreeSet::new(),
@@ -212,6 +221,7 @@ impl Broker {
 
     /// Handles one input completely: afterwards nothing of it is left but parked requests and held crossings.
     pub fn handle(&mut self, now: Now, input: Input) {
+        self.step_began = now;
         match input {
             Input::Request(request) => self.handle_request(now, *request),
             Input::PeerClosed(connection) => self.handle_peer_closed(now, connection),
@@ -228,7 +238,9 @@ impl Broker {
             if let Some((node, key)) = self.archiving.pop_first() {
                 self.begin_dead_letters(now, node, &key);
             } else if let Some(crossing) = self.crossings.pop_front() {
-                self.carry_out(now, crossing);
+                self.cross(now, crossing, 0);
+            } else if let Some(kept) = self.faults.pop_released() {
+                self.go_on(now, kept);
             } else if let Some((node, shard)) = self.owing.pop_first() {
                 self.pump_markers(now, node, shard);
             } else if let Some((node, partition)) = self.loaded_share_states.pop_first() {
@@ -288,7 +300,9 @@ impl Broker {
             api_version: origin.api_version,
             message: Box::new(message),
         };
-        self.output(output);
+        if let Some(output) = self.meet_answer(origin, output) {
+            self.output(output);
+        }
     }
 
     fn output(&mut self, output: Output) {

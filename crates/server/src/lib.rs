@@ -8,5 +8,6 @@ pub mod config;
 #[cfg(feature = "shell")]
 pub mod shell;
 
+pub use broker::{Fault, FaultAction, FaultPoint};
 #[cfg(feature = "shell")]
 pub use shell::{ClockView, ControlError, NodeAddresses, RequestView, Server, ServerBuilder, ServerError};

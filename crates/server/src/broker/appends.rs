@@ -37,6 +37,7 @@ impl Broker {
         verified: bool,
         record_errors: &mut Vec<RecordError>,
     ) -> Result<Appended, ErrorCode> {
+        self.meet_append(at)?;
         let partition = self.cluster.partition(at).ok_or(ErrorCode::UnknownTopicOrPartition)?;
         let context =
             AppendContext { origin: Origin::Client, leader_epoch: partition.leader_epoch, verified };
@@ -79,6 +80,7 @@ impl Broker {
             builder.push(now.clock, Some(&record.key), record.value.as_deref(), &[]);
         }
         let batch = builder.build_checked();
+        self.meet_append(at)?;
         let partition = self.cluster.partition(at).ok_or(ErrorCode::NotCoordinator)?;
         let context = AppendContext {
             origin: Origin::Coordinator,

@@ -6,13 +6,17 @@
 
 use std::sync::Arc;
 
-use sharemark_group_coordinator::{DeleteShareStates, InitialiseShareStates};
-use sharemark_protocol::{LeaderEpoch, MemberEpoch, NodeId, SharePartitionKey, TopicPartition};
-use sharemark_share_coordinator::WriteState;
+use sharemark_group_coordinator::{DeleteShareStates, InitialiseShareStates, TopicPartitions};
+use sharemark_protocol::{
+    ErrorCode, LeaderEpoch, MemberEpoch, NodeId, Producer, SharePartitionKey, TopicPartition,
+};
+use sharemark_share_coordinator::{ReadState, WriteState};
 use sharemark_txn_coordinator::Marker;
 
 use super::Broker;
 use super::dead_letters::WriteDeadLetters;
+use super::describe_share_group_offsets::Summaries;
+use super::faults::FaultPoint;
 use super::input::Now;
 use super::operations::{Operation, OperationId};
 use super::share_partitions::AfterWrite;
@@ -106,59 +110,187 @@ pub(super) enum Call {
     },
 }
 
+/// What the node that was called says.
+#[derive(Clone, Debug)]
+pub(super) enum Reply {
+    /// Which share partitions were initialised, and which were not.
+    Initialised(TopicPartitions, TopicPartitions),
+    /// Whether states are dropped, stored or written, or a member is who it says.
+    Done(Result<(), ErrorCode>),
+    /// A state.
+    State(Result<ReadState, ErrorCode>),
+    /// Whether each change is staged.
+    Staged(Vec<Result<(), ErrorCode>>),
+    /// What the transaction coordinator says of each partition.
+    Added(Added),
+    /// Whose transaction is open.
+    Ongoing(Result<Producer, ErrorCode>),
+    /// Whether each marker is written.
+    Marked(Added),
+    /// What is stored of each share partition.
+    Summaries(Summaries),
+}
+
+impl Call {
+    /// Returns the seam that the call crosses, if it leaves its node at all.
+    pub(super) fn point(&self) -> Option<FaultPoint> {
+        match self {
+            Self::InitialiseShareStates { .. } => Some(FaultPoint::ShareStateInit),
+            Self::DeleteShareStates { .. } => Some(FaultPoint::ShareStateDelete),
+            Self::ReadShareState { .. } => Some(FaultPoint::ShareStateRead),
+            Self::WriteShareState { .. } | Self::StageShareStates(_) => Some(FaultPoint::ShareStateWrite),
+            Self::CheckMember { .. } => Some(FaultPoint::GroupMemberCheck),
+            Self::AddToTransaction(request) if request.adds => Some(FaultPoint::TxnAddPartition),
+            Self::AddToTransaction(_) | Self::FindOngoing { .. } => Some(FaultPoint::TxnVerify),
+            Self::WriteMarkers { .. } => Some(FaultPoint::TxnMarkers),
+            Self::WriteDeadLetters(_) => Some(FaultPoint::DlqWrite),
+            Self::SummariseShareStates { .. } => Some(FaultPoint::ShareStateSummary),
+            Self::ForgetShareGroup(_) => None,
+        }
+    }
+
+    /// Returns the reply that says `error` and nothing else.
+    pub(super) fn refused(&self, error: ErrorCode) -> Reply {
+        let each = |partitions: &[TopicPartition]| -> Added {
+            partitions.iter().map(|partition| (partition.clone(), Err(error))).collect()
+        };
+        match self {
+            Self::InitialiseShareStates { states, .. } => {
+                let topics = states.topics.iter();
+                let failed = topics.map(|topic| (topic.topic_id, topic.partitions.keys().copied().collect()));
+                Reply::Initialised(TopicPartitions::new(), failed.collect())
+            }
+            Self::ReadShareState { .. } => Reply::State(Err(error)),
+            Self::StageShareStates(states) => {
+                Reply::Staged(states.writes.iter().map(|_| Err(error)).collect())
+            }
+            Self::AddToTransaction(request) => Reply::Added(each(&request.partitions)),
+            Self::FindOngoing { .. } => Reply::Ongoing(Err(error)),
+            Self::WriteMarkers { marker, .. } => Reply::Marked(each(&marker.partitions)),
+            Self::SummariseShareStates { keys, .. } => {
+                Reply::Summaries(keys.iter().map(|key| (key.clone(), Err(error))).collect())
+            }
+            Self::DeleteShareStates { .. }
+            | Self::WriteShareState { .. }
+            | Self::CheckMember { .. }
+            | Self::WriteDeadLetters(_)
+            | Self::ForgetShareGroup(_) => Reply::Done(Err(error)),
+        }
+    }
+}
+
 impl Broker {
     /// Carries out a crossing: asks the node it is meant for, and goes on with the outcome at the one that called.
-    pub(super) fn carry_out(&mut self, now: Now, crossing: Crossing) {
-        let Crossing { from, to, call } = crossing;
+    pub(super) fn carry_out(&mut self, now: Now, mut crossing: Crossing, attempt: u32) {
+        if !self.nodes.contains_key(&crossing.from) {
+            return; // Nobody is there to go on.
+        }
+        if !self.nodes.contains_key(&crossing.to) {
+            // It was kept back while its node stopped.
+            match self.called_node(&crossing.call) {
+                Some(to) => crossing.to = to,
+                None => return self.fail_crossing(now, crossing, attempt, ErrorCode::NetworkException),
+            }
+        }
+        let reply = self.ask(now, crossing.to, &crossing.call);
+        self.complete(now, crossing, reply);
+    }
+
+    /// Returns the node that a call is for now, if that can be told from the call.
+    pub(super) fn called_node(&self, call: &Call) -> Option<NodeId> {
+        let coordinator = |key: &SharePartitionKey| self.share_state_leader(key).map(|(_, leader)| leader);
+        let node = match call {
+            Call::ReadShareState { key, .. } => coordinator(key),
+            Call::WriteShareState { write, .. } => coordinator(&write.key),
+            Call::AddToTransaction(request) => self.txn_coordinator(&request.transactional_id).ok(),
+            Call::FindOngoing { transactional_id, .. } => self.txn_coordinator(transactional_id).ok(),
+            // One call may concern what several nodes keep; it is told that it failed, and is made anew.
+            Call::InitialiseShareStates { .. }
+            | Call::DeleteShareStates { .. }
+            | Call::StageShareStates(_)
+            | Call::CheckMember { .. }
+            | Call::WriteMarkers { .. }
+            | Call::WriteDeadLetters(_)
+            | Call::ForgetShareGroup(_)
+            | Call::SummariseShareStates { .. } => None,
+        };
+        node.filter(|node| self.nodes.contains_key(node))
+    }
+
+    /// Has the node that is called do what it is asked.
+    pub(super) fn ask(&mut self, now: Now, to: NodeId, call: &Call) -> Reply {
         match call {
-            Call::InitialiseShareStates { states, then } => {
-                let (done, failed) = self.initialise_share_states(now, to, &states);
+            Call::InitialiseShareStates { states, .. } => {
+                let (done, failed) = self.initialise_share_states(now, to, states);
+                Reply::Initialised(done, failed)
+            }
+            Call::DeleteShareStates { states, .. } => Reply::Done(self.delete_share_states(now, to, states)),
+            Call::ReadShareState { key, leader_epoch } => {
+                Reply::State(self.read_share_state(now, to, key, *leader_epoch))
+            }
+            Call::WriteShareState { write, .. } => Reply::Done(self.write_share_state(now, to, write)),
+            Call::StageShareStates(states) => Reply::Staged(self.stage_share_states(now, to, states)),
+            Call::CheckMember { group_id, member_id, epoch, .. } => {
+                Reply::Done(self.check_stage_member(to, group_id, member_id, *epoch))
+            }
+            Call::AddToTransaction(request) => Reply::Added(self.add_to_transaction(now, to, request)),
+            Call::FindOngoing { transactional_id, partitions, .. } => {
+                Reply::Ongoing(self.find_ongoing(to, transactional_id, partitions))
+            }
+            Call::WriteMarkers { marker, .. } => Reply::Marked(self.write_markers(now, to, marker)),
+            Call::WriteDeadLetters(write) => Reply::Done(self.write_dead_letters(now, to, write)),
+            Call::ForgetShareGroup(group_id) => {
+                self.forget_share_group(to, group_id);
+                Reply::Done(Ok(()))
+            }
+            Call::SummariseShareStates { keys, .. } => {
+                Reply::Summaries(self.summarise_share_states(to, keys.clone()))
+            }
+        }
+    }
+
+    /// Goes on, at the node that called, with what the other has said.
+    pub(super) fn complete(&mut self, now: Now, crossing: Crossing, reply: Reply) {
+        let Crossing { from, to: _, call } = crossing;
+        match (call, reply) {
+            (Call::InitialiseShareStates { states, then }, Reply::Initialised(done, failed)) => {
                 self.complete_initialise(now, from, &states.group_id, &done, &failed);
                 if let Some(id) = then {
                     self.complete_altered(now, from, id, &failed);
                 }
             }
-            Call::DeleteShareStates { states, then } => {
-                let outcome = self.delete_share_states(now, to, &states);
+            (Call::DeleteShareStates { states, then }, Reply::Done(outcome)) => {
                 self.complete_deleted(now, from, then, &states, outcome);
             }
-            Call::ReadShareState { key, leader_epoch } => {
-                let read = self.read_share_state(now, to, &key, leader_epoch);
+            (Call::ReadShareState { key, leader_epoch }, Reply::State(read)) => {
                 self.complete_read_state(now, from, &key, leader_epoch, read);
             }
-            Call::WriteShareState { write, then } => {
-                let outcome = self.write_share_state(now, to, &write);
+            (Call::WriteShareState { write, then }, Reply::Done(outcome)) => {
                 self.complete_write_state(now, from, &write.key, then, outcome);
             }
-            Call::StageShareStates(states) => {
-                let outcomes = self.stage_share_states(now, to, &states);
+            (Call::StageShareStates(states), Reply::Staged(outcomes)) => {
                 self.complete_stage(now, from, &states, &outcomes);
             }
-            Call::CheckMember { group_id, member_id, epoch, then } => {
-                let outcome = self.check_stage_member(to, &group_id, &member_id, epoch);
+            (Call::CheckMember { then, .. }, Reply::Done(outcome)) => {
                 self.complete_member_check(from, then, outcome);
             }
-            Call::AddToTransaction(request) => {
-                let added = self.add_to_transaction(now, to, &request);
+            (Call::AddToTransaction(request), Reply::Added(added)) => {
                 self.complete_add_to_transaction(now, from, request.then, &added);
             }
-            Call::FindOngoing { transactional_id, partitions, then } => {
-                let found = self.find_ongoing(to, &transactional_id, &partitions);
+            (Call::FindOngoing { then, .. }, Reply::Ongoing(found)) => {
                 self.complete_find_ongoing(now, from, then, found);
             }
-            Call::WriteMarkers { shard, marker } => {
-                let outcomes = self.write_markers(now, to, &marker);
+            (Call::WriteMarkers { shard, marker }, Reply::Marked(outcomes)) => {
                 self.complete_markers(now, from, shard, &marker.key, &outcomes);
             }
-            Call::WriteDeadLetters(write) => {
-                let outcome = self.write_dead_letters(now, to, &write);
+            (Call::WriteDeadLetters(write), Reply::Done(outcome)) => {
                 self.complete_dead_letters(now, from, &write, outcome);
             }
-            Call::ForgetShareGroup(group_id) => self.forget_share_group(to, &group_id),
-            Call::SummariseShareStates { keys, then } => {
-                let summaries = self.summarise_share_states(to, keys);
+            (Call::SummariseShareStates { then, .. }, Reply::Summaries(summaries)) => {
                 self.complete_summaries(from, then, summaries);
             }
+            (Call::ForgetShareGroup(_), _) => {}
+            (call, reply) => unreachable!("a reply is of its call's kind: {call:?} {reply:?}"),
         }
     }
 

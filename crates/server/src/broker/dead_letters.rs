@@ -37,6 +37,13 @@ pub(super) struct WriteDeadLetters {
     then: DeadLetterId,
 }
 
+impl WriteDeadLetters {
+    /// Returns the partition of the dead-letter topic.
+    pub(super) const fn place(&self) -> TopicIdPartition {
+        self.at
+    }
+}
+
 impl Broker {
     /// Begins to copy what waits for it in a share partition, and is not being copied yet.
     pub(super) fn begin_dead_letters(&mut self, now: Now, node: NodeId, key: &SharePartitionKey) {

@@ -123,5 +123,16 @@ pub enum Output {
     },
 }
 
+impl Output {
+    /// Returns the connection that it is for.
+    pub const fn connection(&self) -> ConnectionId {
+        match self {
+            Self::Answer { connection, .. } | Self::NoAnswer { connection } | Self::Close { connection } => {
+                *connection
+            }
+        }
+    }
+}
+
 /// Counts flushes; that of the first is 1.
 pub type FlushNumber = u64;

@@ -30,6 +30,7 @@ impl Broker {
     /// - `Unknown` if there is no such node.
     /// - `Stopped` if it does not run.
     pub fn stop_node(&mut self, now: Now, id: NodeId) -> Result<(), NodeProblem> {
+        self.step_began = now;
         self.check_node(id)?;
         if self.nodes.remove(&id).is_none() {
             return Err(NodeProblem::Stopped);
@@ -37,6 +38,7 @@ impl Broker {
         self.cluster.running.retain(|node| *node != id);
         self.owing.retain(|(node, _)| *node != id);
         self.archiving.retain(|(node, _)| *node != id);
+        self.faults.forget_node(id);
         self.elect_leaders(now);
         self.settle(now);
         Ok(())
@@ -49,6 +51,7 @@ impl Broker {
     /// - `Unknown` if there is no such node.
     /// - `Running` if it runs.
     pub fn start_node(&mut self, now: Now, id: NodeId) -> Result<(), NodeProblem> {
+        self.step_began = now;
         self.check_node(id)?;
         if self.nodes.contains_key(&id) {
             return Err(NodeProblem::Running);

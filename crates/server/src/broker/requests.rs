@@ -6,15 +6,22 @@ use super::Broker;
 use super::input::{ConnectionId, Now, Output, Request};
 
 impl Broker {
-    /// Hands a request to the handler of its kind.
-    #[expect(clippy::too_many_lines, reason = "one arm for each kind of request, and nothing else")]
+    /// Lets a request meet the faults, and then its handler.
     pub(super) fn handle_request(&mut self, now: Now, request: Request) {
-        let Request { origin, message, checked } = request;
-        if !self.nodes.contains_key(&origin.node) {
+        if !self.nodes.contains_key(&request.origin.node) {
             // Its node has been stopped meanwhile.
-            self.output(Output::Close { connection: origin.connection });
+            self.output(Output::Close { connection: request.origin.connection });
             return;
         }
+        if let Some(request) = self.meet_request(now, request) {
+            self.dispatch(now, request);
+        }
+    }
+
+    /// Hands a request to the handler of its kind.
+    #[expect(clippy::too_many_lines, reason = "one arm for each kind of request, and nothing else")]
+    pub(super) fn dispatch(&mut self, now: Now, request: Request) {
+        let Request { origin, message, checked } = request;
         match message {
             RequestMessage::AddOffsetsToTxn(body) => self.handle_add_offsets_to_txn(now, &origin, &body),
             RequestMessage::AddPartitionsToTxn(body) => {
@@ -134,6 +141,7 @@ impl Broker {
                 node.parked.take(id);
             }
         }
+        self.faults.forget_connection(connection);
         self.close_share_sessions_of(now, connection);
     }
 }

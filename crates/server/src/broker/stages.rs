@@ -62,16 +62,16 @@ pub(super) struct StageOperation {
 }
 
 /// What is staged of one share partition: which part of the request, the transition, and what to store.
-type StageWrite = (usize, TransitionId, WriteState);
+pub(super) type StageWrite = (usize, TransitionId, WriteState);
 
 /// Asks a share coordinator to stage what belongs to one of its state partitions.
 #[derive(Clone, Debug)]
 pub(super) struct StageStates {
     state_partition: TopicIdPartition,
-    transactional_id: Arc<str>,
+    pub(super) transactional_id: Arc<str>,
     producer: Producer,
     /// What is staged, with the part of the request and the transition that it belongs to.
-    writes: Vec<StageWrite>,
+    pub(super) writes: Vec<StageWrite>,
     then: OperationId,
 }
 

@@ -9,7 +9,8 @@ use super::parked::Wake;
 impl Broker {
     /// Returns when the next deadline passes, on each clock.
     pub fn poll_timeout(&self) -> Deadlines {
-        let real = self.nodes.values().filter_map(|node| node.parked.first_deadline()).min();
+        let parked = self.nodes.values().filter_map(|node| node.parked.first_deadline());
+        let real = parked.chain(self.faults.first_delayed()).min();
         let clock = [
             Some(self.maintenance_timeout()),
             self.group_timeout(),
@@ -23,6 +24,7 @@ impl Broker {
 
     /// Lets every deadline pass that is due, on both clocks.
     pub(super) fn handle_tick(&mut self, now: Now) {
+        self.faults.release_due(now.real);
         let ids: Vec<NodeId> = self.nodes.keys().copied().collect();
         for id in ids {
             while let Some(parked) = self.nodes.get_mut(&id).and_then(|node| node.parked.pop_due(now.real)) {

@@ -113,6 +113,7 @@ impl Broker {
         source: MarkerSource,
     ) -> Result<(), ErrorCode> {
         let at = self.named_partition(partition).ok_or(ErrorCode::UnknownTopicOrPartition)?;
+        self.meet_append(at)?;
         let leader = self.decide_leader(node, at, -1)?;
         let plan = leader.log.decide_end_transaction_marker(now.clock, marker, leader.leader_epoch)?;
         let resolution = if &*partition.topic == SHARE_GROUP_STATE {

@@ -2,6 +2,7 @@
 //! those of the embedded [`Server`](super::Server) too.
 
 mod clock;
+mod faults;
 mod http;
 mod inspect;
 mod json;
@@ -87,6 +88,7 @@ impl Control {
 }
 
 pub(super) use clock::{advance, hold, release, view};
+pub(super) use faults::{delete_faults, faults, install_fault};
 pub(super) use inspect::{leaders, requests, share_partition, transaction, transactions};
 pub(super) use metrics::render;
 pub(super) use nodes::nodes;

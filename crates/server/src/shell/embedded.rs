@@ -7,7 +7,7 @@ use sharemark_protocol::NodeId;
 use super::control::{self, ClockView, ControlError, render};
 use super::requests::RequestView;
 use super::server::Server;
-use crate::broker::{LeaderView, SharePartitionView, TransactionInspection};
+use crate::broker::{Fault, FaultView, LeaderView, SharePartitionView, TransactionInspection};
 
 impl Server {
     /// Returns all metrics in the text form that Prometheus reads.
@@ -149,5 +149,44 @@ impl Server {
     pub fn start_node(&self, id: i32) -> Result<(), ControlError> {
         let control = self.control();
         control.wait_for(control.clone().start_node(NodeId::new(id)))
+    }
+
+    /// Installs a fault and returns its number.
+    ///
+    /// # Errors
+    ///
+    /// - `Invalid` if the action makes no sense at that point.
+    /// - `Conflict` if there are too many.
+    /// - `Ended` if the server has ended.
+    pub fn install_fault(&self, fault: Fault) -> Result<u64, ControlError> {
+        self.control().call(move |desk| control::install_fault(desk, fault))
+    }
+
+    /// Shows the installed faults, with what they have met and what they hold.
+    ///
+    /// # Errors
+    ///
+    /// If the server has ended.
+    pub fn faults(&self) -> Result<Vec<FaultView>, ControlError> {
+        self.control().call(control::faults)
+    }
+
+    /// Deletes a fault; what it holds goes on before this returns.
+    ///
+    /// # Errors
+    ///
+    /// - `NotFound` if there is no such fault.
+    /// - `Ended` if the server has ended.
+    pub fn delete_fault(&self, id: u64) -> Result<(), ControlError> {
+        self.control().call(move |desk| control::delete_faults(desk, Some(id)))
+    }
+
+    /// Deletes all faults; what they hold goes on before this returns.
+    ///
+    /// # Errors
+    ///
+    /// If the server has ended.
+    pub fn delete_faults(&self) -> Result<(), ControlError> {
+        self.control().call(|desk| control::delete_faults(desk, None))
     }
 }

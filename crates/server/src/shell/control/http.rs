@@ -1,4 +1,4 @@
-//! The control endpoint: JSON over HTTP.
+//! The control endpoint: JSON over HTTP. `docs/openapi.yaml` describes it.
 
 use axum::Router;
 use axum::body::Bytes;
@@ -6,7 +6,7 @@ use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{Path, Query, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
+use axum::routing::{MethodRouter, delete, get, post};
 use serde_json::{Map, Value, json as object_of};
 use sharemark_protocol::NodeId;
 use tokio::net::TcpListener;
@@ -14,7 +14,10 @@ use tokio::sync::watch;
 use tracing::warn;
 
 use super::{ClockView, Control, ControlError, advance, hold, json, release, render, view};
-use super::{leaders, nodes, requests, share_partition, transaction, transactions};
+use super::{
+    delete_faults, faults, install_fault, leaders, nodes, requests, share_partition, transaction,
+    transactions,
+};
 use crate::shell::desk::Desk;
 
 /// What a scraper is told the metrics are written in.
@@ -33,27 +36,40 @@ pub(in crate::shell) async fn serve(
         // An error means that the server is gone.
         let _stopping = stopping.wait_for(|stopping| *stopping).await;
     };
-    if let Err(error) = axum::serve(listener, routes(control)).with_graceful_shutdown(stopped).await {
+    if let Err(error) = axum::serve(listener, router(control)).with_graceful_shutdown(stopped).await {
         warn!(%error, "the control endpoint has ended");
     }
 }
 
-fn routes(control: Control) -> Router {
-    Router::new()
-        .route("/healthz", get(healthz))
-        .route("/metrics", get(metrics))
-        .route("/clock", get(clock))
-        .route("/clock/hold", post(hold_clock))
-        .route("/clock/advance", post(advance_clock))
-        .route("/clock/release", post(release_clock))
-        .route("/share-groups/{group}/{topic}/{partition}", get(show_share_partition))
-        .route("/transactions", get(show_transactions))
-        .route("/transactions/{id}", get(show_transaction))
-        .route("/nodes", get(show_nodes))
-        .route("/nodes/{id}/stop", post(stop_node))
-        .route("/nodes/{id}/start", post(start_node))
-        .route("/leaders", get(show_leaders))
-        .route("/requests", get(show_requests))
+/// Returns every route: its method, its path and its handler. `docs/openapi.yaml` describes each.
+fn routes() -> Vec<(&'static str, &'static str, MethodRouter<Control>)> {
+    vec![
+        ("get", "/healthz", get(healthz)),
+        ("get", "/metrics", get(metrics)),
+        ("get", "/clock", get(clock)),
+        ("post", "/clock/hold", post(hold_clock)),
+        ("post", "/clock/advance", post(advance_clock)),
+        ("post", "/clock/release", post(release_clock)),
+        ("get", "/share-groups/{group}/{topic}/{partition}", get(show_share_partition)),
+        ("get", "/transactions", get(show_transactions)),
+        ("get", "/transactions/{id}", get(show_transaction)),
+        ("get", "/nodes", get(show_nodes)),
+        ("post", "/nodes/{id}/stop", post(stop_node)),
+        ("post", "/nodes/{id}/start", post(start_node)),
+        ("get", "/leaders", get(show_leaders)),
+        ("get", "/requests", get(show_requests)),
+        ("get", "/faults", get(show_faults)),
+        ("post", "/faults", post(add_fault)),
+        ("delete", "/faults", delete(remove_faults)),
+        ("delete", "/faults/{id}", delete(remove_fault)),
+    ]
+}
+
+fn router(control: Control) -> Router {
+    let router = Router::new();
+    routes()
+        .into_iter()
+        .fold(router, |router, (_, path, handler)| router.route(path, handler))
         .fallback(async || ControlError::NotFound("there is no such path".to_owned()))
         .method_not_allowed_fallback(async || {
             told(StatusCode::METHOD_NOT_ALLOWED, &object_of!({"error": "the path has no such method"}))
@@ -186,6 +202,28 @@ async fn show_requests(
     found(&Value::Array(all.iter().map(json::request).collect()))
 }
 
+async fn show_faults(State(control): State<Control>) -> Answer {
+    let all = control.call_from_task(faults).await?;
+    found(&Value::Array(all.iter().map(super::faults::shown).collect()))
+}
+
+async fn add_fault(State(control): State<Control>, body: Bytes) -> Answer {
+    let fault = super::faults::read(&object(&body, super::faults::FIELDS)?)?;
+    let id = control.call_from_task(move |desk: &mut dyn Desk| install_fault(desk, fault)).await?;
+    found(&object_of!({"id": id}))
+}
+
+async fn remove_faults(State(control): State<Control>) -> Answer {
+    control.call_from_task(|desk: &mut dyn Desk| delete_faults(desk, None)).await?;
+    found(&object_of!({}))
+}
+
+async fn remove_fault(State(control): State<Control>, Path(id): Path<String>) -> Answer {
+    let id = id.parse().map_err(|_| ControlError::Invalid(format!("{id:?} is no number of a fault")))?;
+    control.call_from_task(move |desk: &mut dyn Desk| delete_faults(desk, Some(id))).await?;
+    found(&object_of!({}))
+}
+
 /// Reads a body that is an object with no other fields than `known`.
 fn object(body: &Bytes, known: &[&str]) -> Result<Map<String, Value>, ControlError> {
     let wrong = |problem: String| ControlError::Invalid(problem);
@@ -199,3 +237,6 @@ fn object(body: &Bytes, known: &[&str]) -> Result<Map<String, Value>, ControlErr
         None => Ok(fields),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,202 @@
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use sharemark::{ControlError, Fault, FaultAction, FaultPoint, Server};
+use sharemark_protocol::{ApiKey, ErrorCode};
+use sharemark_testkit::transcript::Session;
+
+use crate::support::{ask, run, server, told, with_session};
+
+/// Makes a topic of three records, of which a member holds all, and a producer.
+fn prepare(session: &mut Session<'_>) {
+    run(session, "create-topic t");
+    run(session, "group-config g share.auto.offset.reset=earliest");
+    run(session, "join member=A topics=t");
+    run(session, "produce t-0 count=3");
+    assert!(run(session, "share-fetch member=A epoch=0 t-0").contains("acquired 0-2x1"));
+    run(session, "init-producer p1 txn=x");
+}
+
+fn states(server: &Server) -> Vec<String> {
+    let shown = told(server, "GET", "/share-groups/g/t/0", "");
+    shown["records"].as_array().unwrap().iter().map(|it| it["state"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn held_markers_keep_acknowledgements_pending() -> Result<(), ControlError> {
+    let server = server();
+    with_session(&server, |session| {
+        prepare(session);
+        let staged = run(session, "txn-share-acknowledge producer=p1 member=A t-0 accept 0-2");
+        assert!(staged.contains("NONE"), "{staged}");
+        let (end, begin) = ("end-txn p1 commit", "produce t-0 producer=p1");
+        held(&server, |command| run(session, if command == "commit" { end } else { begin })).unwrap();
+    });
+    Ok(())
+}
+
+/// The example of the README, which is compared with it: `client` stands for the producer.
+fn held(server: &Server, mut client: impl FnMut(&str) -> String) -> Result<(), ControlError> {
+    // README
+    let markers = Fault::new(FaultPoint::TxnMarkers, FaultAction::Hold).for_ever();
+    let fault = server.install_fault(markers)?;
+    client("commit"); // Answered: the commit is decided. But nobody is told.
+    let pending = server.share_partition("g", "t", 0)?;
+    assert_eq!(pending.records[0].state.name(), "TX_PENDING");
+    assert_eq!(server.transaction("x")?.view.state.name(), "PrepareCommit");
+    assert!(client("begin another").contains("CONCURRENT_TRANSACTIONS"));
+
+    server.delete_fault(fault)?; // The markers go out before this returns.
+    assert_eq!(server.share_partition("g", "t", 0)?.start_offset, 3);
+    assert_eq!(server.transaction("x")?.view.state.name(), "CompleteCommit");
+    // README
+    Ok(())
+}
+
+#[test]
+fn the_readme_shows_what_is_tested() {
+    let root = sharemark_testkit::process::workspace();
+    let readme = std::fs::read_to_string(root.join("README.md")).unwrap();
+    let source = std::fs::read_to_string(root.join("tests/tests/control/faults.rs")).unwrap();
+    let tested = source.split("    // README\n").nth(1).unwrap().replace("\n    ", "\n");
+    assert!(readme.contains(tested.trim()), "the README holds:\n{tested}");
+}
+
+#[test]
+fn lost_markers_are_sent_again() {
+    let server = server();
+    with_session(&server, |session| {
+        prepare(session);
+        run(session, "txn-share-acknowledge producer=p1 member=A t-0 accept 0-2");
+        server.hold_clock().unwrap();
+        server.install_fault(Fault::new(FaultPoint::TxnMarkers, FaultAction::Drop)).unwrap();
+        assert!(run(session, "end-txn p1 commit").contains("NONE"));
+        assert_eq!(states(&server), ["TX_PENDING"]);
+        server.advance_clock(Duration::from_secs(1)).unwrap();
+        assert_eq!(server.share_partition("g", "t", 0).unwrap().start_offset, 3);
+    });
+}
+
+#[test]
+fn a_repeated_marker_changes_nothing() {
+    let server = server();
+    with_session(&server, |session| {
+        prepare(session);
+        run(session, "txn-share-acknowledge producer=p1 member=A t-0 accept 0-2");
+        server.install_fault(Fault::new(FaultPoint::TxnMarkers, FaultAction::Repeat)).unwrap();
+        run(session, "end-txn p1 abort");
+        assert_eq!(states(&server), ["AVAILABLE"]);
+        assert_eq!(server.transaction("x").unwrap().view.state.name(), "CompleteAbort");
+    });
+}
+
+#[test]
+fn an_acknowledgement_waits_while_its_state_is_written() {
+    let server = server();
+    with_session(&server, |session| {
+        prepare(session);
+        let hold =
+            Fault::new(FaultPoint::ShareStateWrite, FaultAction::Hold).group("g").topic("t").for_ever();
+        let fault = server.install_fault(hold).unwrap();
+        run(session, "share-fetch member=A epoch=1 wait=0 async ack t-0 accept 0-2");
+        // The request is in the broker once it holds the write.
+        while server.faults().unwrap()[0].held == 0 {
+            std::thread::yield_now();
+        }
+        let view = server.share_partition("g", "t", 0).unwrap();
+        assert!(view.records[0].in_transition && view.start_offset == 0, "{view:?}");
+        server.delete_fault(fault).unwrap();
+        assert_eq!(server.share_partition("g", "t", 0).unwrap().start_offset, 3);
+        let answer = run(session, "await member=A");
+        assert!(answer.contains("NONE"), "{answer}");
+    });
+}
+
+#[test]
+fn a_refused_write_leaves_the_lock() {
+    let server = server();
+    with_session(&server, |session| {
+        prepare(session);
+        let error = FaultAction::Error(ErrorCode::UnknownServerError);
+        server.install_fault(Fault::new(FaultPoint::ShareStateWrite, error)).unwrap();
+        let refused = run(session, "share-acknowledge member=A epoch=1 t-0 accept 0-2");
+        assert!(refused.contains("UNKNOWN_SERVER_ERROR"), "{refused}");
+        assert_eq!(states(&server), ["ACQUIRED"]);
+        assert_eq!(run(session, "share-acknowledge member=A epoch=2 t-0 accept 0-2"), "t-0 NONE\n");
+        let error = FaultAction::Error(ErrorCode::FencedLeaderEpoch);
+        server.install_fault(Fault::new(FaultPoint::LogAppend, error).topic("t")).unwrap();
+        let refused = run(session, "produce t-0");
+        assert!(refused.contains("FENCED_LEADER_EPOCH"), "{refused}");
+        assert!(run(session, "produce t-0").contains("NONE"));
+    });
+}
+
+#[test]
+fn requests_and_answers_meet_faults() {
+    let server = server();
+    with_session(&server, |session| {
+        run(session, "create-topic t");
+        let refuse = FaultAction::Error(ErrorCode::NotLeaderOrFollower);
+        let fault = Fault::new(FaultPoint::Request, refuse).apis([ApiKey::Produce]).topic("t");
+        server.install_fault(fault).unwrap();
+        assert!(run(session, "produce t-0").contains("NOT_LEADER_OR_FOLLOWER"));
+        assert!(run(session, "produce t-0").contains("base_offset=0"), "nothing had changed");
+        // The answer is lost, what was asked is done.
+        let cut = Fault::new(FaultPoint::Response, FaultAction::Disconnect).apis([ApiKey::Produce]);
+        server.install_fault(cut).unwrap();
+        let lost = session.run("produce t-0").unwrap_or_default();
+        assert!(!lost.contains("base_offset"), "the connection is cut: {lost}");
+        run(session, "open main");
+        assert!(run(session, "produce t-0").contains("base_offset=2"));
+        // A request that comes twice is done twice, and answered once.
+        let twice = Fault::new(FaultPoint::Request, FaultAction::Repeat).apis([ApiKey::Produce]);
+        server.install_fault(twice).unwrap();
+        assert!(run(session, "produce t-0").contains("base_offset=3"));
+        assert!(run(session, "produce t-0").contains("base_offset=5"));
+        let late = Fault::new(FaultPoint::Request, FaultAction::Delay(20)).apis([ApiKey::Produce]);
+        server.install_fault(late).unwrap();
+        assert!(run(session, "produce t-0").contains("base_offset=6"));
+        assert!(server.faults().unwrap().iter().all(|view| view.met == 1), "each has met one");
+    });
+}
+
+#[test]
+fn faults_read_and_show_as_json() {
+    let server = server();
+    let full = json!({
+        "at": "share.state.write", "apis": ["ShareFetch"], "from": 0, "to": 1, "node": 0, "topic": "t",
+        "partition": 0, "group": "g", "transactionalId": "x", "action": "error", "error": "NOT_COORDINATOR",
+        "count": 7,
+    });
+    assert_eq!(told(&server, "POST", "/faults", &full.to_string()), json!({"id": 1}));
+    let short = r#"{"at": "txn.markers", "action": "delay", "delayMs": 100, "count": -1}"#;
+    assert_eq!(told(&server, "POST", "/faults", short), json!({"id": 2}));
+    let all = told(&server, "GET", "/faults", "");
+    for (name, value) in full.as_object().unwrap() {
+        assert_eq!(&all[0][name], value, "{name}");
+    }
+    let wanted = json!({"id": 2, "at": "txn.markers", "action": "delay", "delayMs": 100, "count": -1, "met": 0,
+        "held": 0});
+    assert_eq!(all[1], wanted);
+    for wrong in [
+        r#"{"action": "hold"}"#,
+        r#"{"at": "txn.markers"}"#,
+        r#"{"at": "nowhere", "action": "hold"}"#,
+        r#"{"at": "txn.markers", "action": "explode"}"#,
+        r#"{"at": "txn.markers", "action": "error"}"#,
+        r#"{"at": "txn.markers", "action": "error", "error": "NONE"}"#,
+        r#"{"at": "txn.markers", "action": "hold", "error": "NOT_COORDINATOR"}"#,
+        r#"{"at": "txn.markers", "action": "delay"}"#,
+        r#"{"at": "txn.markers", "action": "hold", "count": -2}"#,
+        r#"{"at": "request", "action": "hold", "apis": ["Prodce"]}"#,
+        r#"{"at": "request", "action": "error", "error": "NOT_COORDINATOR"}"#,
+        r#"{"at": "log.append", "action": "hold"}"#,
+        r#"{"at": "txn.markers", "action": "hold", "nodes": 1}"#,
+    ] {
+        assert_eq!(ask(&server, "POST", "/faults", wrong).0, 400, "{wrong}");
+    }
+    assert_eq!(ask(&server, "DELETE", "/faults/7", "").0, 404);
+    assert_eq!(told(&server, "DELETE", "/faults/1", ""), json!({}));
+    assert_eq!(told(&server, "DELETE", "/faults", ""), json!({}));
+    assert_eq!(told(&server, "GET", "/faults", ""), Value::Array(Vec::new()));
+}
