@@ -26,7 +26,7 @@ type testCase struct {
 }
 
 func main() {
-	cases := slices.Concat(logCases, shareCases, txnCases, groupCases)
+	cases := slices.Concat(logCases, shareCases, consumerCases, txnCases, groupCases)
 	if wanted := os.Args[1:]; len(wanted) > 0 {
 		cases = slices.DeleteFunc(cases, func(c testCase) bool { return !slices.Contains(wanted, c.name) })
 	}

@@ -28,6 +28,7 @@ public final class Main {
     TransactionCases.add(cases);
     ShareCases.add(cases);
     ClassicGroupCases.add(cases);
+    ConsumerGroupCases.add(cases);
     if (System.getenv("CONTROL") != null) {
       ControlCases.add(cases);
     }
