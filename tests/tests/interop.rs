@@ -53,12 +53,12 @@ fn suite(name: &str, tools: &[(&str, &str)], cases_min: usize, control_cases: us
 
 #[test]
 fn java() {
-    suite("java", &[("java", "-version"), ("mvn", "-version")], 61, 4);
+    suite("java", &[("java", "-version"), ("mvn", "-version")], 68, 4);
 }
 
 #[test]
 fn go() {
-    suite("go", &[("go", "version")], 15, 0);
+    suite("go", &[("go", "version")], 18, 0);
 }
 
 #[test]

@@ -120,6 +120,12 @@ impl ConsumerMember {
         self.assignment.state == ConsumerMemberState::UnrevokedPartitions
     }
 
+    /// Returns the epoch at which the member got a partition that it has or is giving up.
+    pub(crate) fn partition_epoch(&self, topic_id: TopicId, partition: i32) -> Option<i32> {
+        let of = |partitions: &PartitionEpochs| partitions.get(&topic_id)?.get(&partition).copied();
+        of(&self.assignment.assigned).or_else(|| of(&self.assignment.pending_revocation))
+    }
+
     /// Returns every partition that nobody else may have.
     fn owned(&self) -> impl Iterator<Item = (TopicId, i32)> {
         let topics = self.assignment.assigned.iter().chain(&self.assignment.pending_revocation);

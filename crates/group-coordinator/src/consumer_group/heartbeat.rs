@@ -191,6 +191,23 @@ impl ConsumerGroup {
                 value: Some(updated.metadata.clone()),
             });
         }
+        if self.is_settled_for(&joined, &updated, context) {
+            // By far the most heartbeats; they cost the same however large the group is.
+            let answer = answer(request, &joined, &updated, context.config);
+            let plan = ConsumerHeartbeatPlan {
+                group_id: group_id.clone(),
+                member_id: joined.member_id,
+                session_deadline: Some(context.now.plus_ms(context.config.session_timeout_ms)),
+                rebalance: RebalanceDeadline::Kept,
+                topics_version: None,
+            };
+            return Ok(ConsumerHeartbeatDecision {
+                records: Vec::new(),
+                answer,
+                resolves_regexes: false,
+                plan,
+            });
+        }
         let names_changed =
             joined.member.metadata.subscribed_topic_names != updated.metadata.subscribed_topic_names;
         let members = self.members_with(&joined, &updated);
@@ -226,6 +243,22 @@ impl ConsumerGroup {
                 topics_version,
             },
         })
+    }
+
+    /// Returns whether a heartbeat that changes nothing of the member has nothing to do for the group either.
+    fn is_settled_for(
+        &self,
+        joined: &Joined,
+        updated: &ConsumerMember,
+        context: &ConsumerContext<'_, impl Topics>,
+    ) -> bool {
+        joined.replaces.is_none()
+            && *updated == joined.member
+            && context.topics_version == Some(context.topics.version())
+            && self.assignment_epoch == self.epoch
+            && updated.is_reconciled_to(self.assignment_epoch)
+            && self.resolved.is_empty()
+            && updated.regex().is_none()
     }
 
     /// Returns the group's epoch after this heartbeat, which rises if a subscription or a subscribed topic changed.

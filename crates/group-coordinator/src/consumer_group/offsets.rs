@@ -5,7 +5,7 @@ use std::sync::Arc;
 use sharemark_protocol::{ErrorCode, Timestamp};
 
 use super::ConsumerGroup;
-use crate::classic_group::CommitOffsets;
+use crate::classic_group::{CommitOffsets, OffsetToCommit};
 use crate::record::{CommittedOffset, GroupRecord};
 
 impl ConsumerGroup {
@@ -15,7 +15,8 @@ impl ConsumerGroup {
     ///
     /// - `UnknownMemberId` if there is no such member, or there are members and none commits.
     /// - `UnsupportedVersion` if the client does not know consumer groups.
-    /// - `StaleMemberEpoch` if it is not the member's epoch; `IllegalGeneration` in its place to older clients.
+    /// - `StaleMemberEpoch` if it is not the member's epoch, nor an earlier one at which it had the partitions already;
+    ///   `IllegalGeneration` in its place to older clients.
     pub(crate) fn check_commit(&self, request: &CommitOffsets<'_>) -> Result<(), ErrorCode> {
         if request.generation < 0 && self.members.is_empty() {
             return Ok(());
@@ -31,11 +32,19 @@ impl ConsumerGroup {
         if !request.is_transactional && !is_classic && !request.knows_group_errors {
             return Err(ErrorCode::UnsupportedVersion);
         }
-        if request.generation != member.assignment.member_epoch.get() {
-            let knows = request.knows_group_errors && !is_classic;
-            return Err(if knows { ErrorCode::StaleMemberEpoch } else { ErrorCode::IllegalGeneration });
+        let epoch = member.assignment.member_epoch.get();
+        // The member may not know of its newest epoch yet: what it has had since the one it knows is still its own
+        // to commit (KIP-1251).
+        let has_since = |offset: &OffsetToCommit| {
+            let held = member.partition_epoch(offset.value.topic_id, offset.partition);
+            held.is_some_and(|since| since <= request.generation)
+        };
+        let is_late = request.generation < epoch && request.offsets.iter().all(has_since);
+        if request.generation == epoch || is_late {
+            return Ok(());
         }
-        Ok(())
+        let knows = request.knows_group_errors && !is_classic;
+        Err(if knows { ErrorCode::StaleMemberEpoch } else { ErrorCode::IllegalGeneration })
     }
 
     /// Judges who asks for offsets.

@@ -229,6 +229,19 @@ impl Consumers {
         self.shard = shard;
     }
 
+    /// Decides the same heartbeat on a shard that has only the log: the short way must not decide otherwise.
+    fn check_short_way(&self, replayed: &GroupCoordinatorShard) {
+        for member in self.members() {
+            let heartbeat = beat(&member.member_id, member.epoch.get());
+            let decide = |shard: &GroupCoordinatorShard| {
+                let decision =
+                    shard.decide_consumer_heartbeat(self.now, &heartbeat, &self.cluster, &self.config);
+                decision.map(|decision| (decision.records, decision.answer)).map_err(|refusal| refusal.error)
+            };
+            assert_eq!(decide(&self.shard), decide(replayed));
+        }
+    }
+
     /// Lets everybody who is there send heartbeats until nothing changes any more.
     fn settle(&mut self) {
         for _ in 0..8 {
@@ -323,6 +336,7 @@ fn run(inputs: Vec<Input>, assignment_interval_ms: i64) {
         }
         replayed_count = world.log.len();
         assert!(replayed.is_same_state(&world.shard), "replay equals live");
+        world.check_short_way(&replayed);
     }
     world.settle();
     world.shard.check_invariants();
