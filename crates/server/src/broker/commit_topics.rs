@@ -112,7 +112,7 @@ impl Broker {
                     metadata: partition.metadata.map(StrBytes::to_arc).unwrap_or_default(),
                     committed_at: now.clock,
                     expires_at,
-                    topic_id: topic.topic_id,
+                    topic_id: found.id,
                 };
                 let offset = OffsetToCommit { topic: found.name.clone(), partition: partition.index, value };
                 decided.accepted.push((named.clone(), offset));
