@@ -6,7 +6,9 @@
 use std::io::{BufRead as _, BufReader};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::time::Instant;
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use crate::Failure;
 
@@ -19,6 +21,8 @@ struct Step {
 }
 
 const CARGO_DENY: &[&str] = &["cargo-deny", "--version"];
+/// How long after the end of the tests their last line may come.
+const LAST_LINE_WAIT: Duration = Duration::from_secs(2);
 const MAVEN: &[&str] = &["mvn", "--version"];
 
 /// Cheap checks first, so that a slip is told early.
@@ -122,11 +126,20 @@ fn step_command(words: &[&str], extent: Extent) -> Command {
 /// which a busy machine may spoil. Both runs are printed, and what fails twice has failed.
 fn run_tests(mut command: Command, words: &[&str], extent: Extent) -> Result<bool, Failure> {
     let mut child = command.stderr(Stdio::piped()).spawn().map_err(|error| format!("tests: {error}"))?;
+    let stderr = child.stderr.take();
+    let (sender, lines) = mpsc::channel();
+    thread::spawn(move || {
+        for line in stderr.into_iter().flat_map(|stderr| BufReader::new(stderr).lines()).map_while(Result::ok)
+        {
+            eprintln!("{line}");
+            drop(sender.send(line)); // Nobody listens any more when the run is over.
+        }
+    });
+    let status = child.wait().map_err(|error| format!("tests: {error}"))?;
     let mut failed_targets = Vec::new();
     let mut only_from_outside = true;
-    for line in child.stderr.take().into_iter().flat_map(|stderr| BufReader::new(stderr).lines()) {
-        let line = line.map_err(|error| format!("tests: {error}"))?;
-        eprintln!("{line}");
+    // A program that a test left behind may hold the other end open, so the last line is not waited for.
+    while let Ok(line) = lines.recv_timeout(LAST_LINE_WAIT) {
         if let Some(target) = line.trim().strip_prefix("`-p ") {
             match target.trim_end_matches('`').strip_prefix("sharemark-tests --test ") {
                 Some(name) => failed_targets.push(name.to_owned()),
@@ -134,7 +147,6 @@ fn run_tests(mut command: Command, words: &[&str], extent: Extent) -> Result<boo
             }
         }
     }
-    let status = child.wait().map_err(|error| format!("tests: {error}"))?;
     if status.success() || failed_targets.is_empty() || !only_from_outside {
         return Ok(status.success());
     }
