@@ -154,9 +154,9 @@ apis! {
     64 UnregisterBroker 0..0, served 0, flexible 0, Always;
     65 DescribeTransactions 0..0, served 0, flexible 0, Always;
     66 ListTransactions 0..2, served 0, flexible 0, Always;
-    74 ListConfigResources 0..1, served 0, flexible 0, Always;
     68 ConsumerGroupHeartbeat 0..1, served 0, flexible 0, Always;
     69 ConsumerGroupDescribe 0..1, served 0, flexible 0, Always;
+    74 ListConfigResources 0..1, served 0, flexible 0, Always;
     75 DescribeTopicPartitions 0..0, served 0, flexible 0, Always;
     76 ShareGroupHeartbeat 1..1, served 1, flexible 0, Always;
     77 ShareGroupDescribe 1..1, served 1, flexible 0, Always;
