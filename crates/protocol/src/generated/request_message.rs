@@ -180,12 +180,12 @@ pub enum RequestMessage {
     DescribeTransactions(DescribeTransactionsRequest),
     /// The request of ListTransactions.
     ListTransactions(ListTransactionsRequest),
-    /// The request of ListConfigResources.
-    ListConfigResources(ListConfigResourcesRequest),
     /// The request of ConsumerGroupHeartbeat.
     ConsumerGroupHeartbeat(ConsumerGroupHeartbeatRequest),
     /// The request of ConsumerGroupDescribe.
     ConsumerGroupDescribe(ConsumerGroupDescribeRequest),
+    /// The request of ListConfigResources.
+    ListConfigResources(ListConfigResourcesRequest),
     /// The request of DescribeTopicPartitions.
     DescribeTopicPartitions(DescribeTopicPartitionsRequest),
     /// The request of ShareGroupHeartbeat.
@@ -276,9 +276,9 @@ impl RequestMessage {
             Self::UnregisterBroker(_) => ApiKey::UnregisterBroker,
             Self::DescribeTransactions(_) => ApiKey::DescribeTransactions,
             Self::ListTransactions(_) => ApiKey::ListTransactions,
-            Self::ListConfigResources(_) => ApiKey::ListConfigResources,
             Self::ConsumerGroupHeartbeat(_) => ApiKey::ConsumerGroupHeartbeat,
             Self::ConsumerGroupDescribe(_) => ApiKey::ConsumerGroupDescribe,
+            Self::ListConfigResources(_) => ApiKey::ListConfigResources,
             Self::DescribeTopicPartitions(_) => ApiKey::DescribeTopicPartitions,
             Self::ShareGroupHeartbeat(_) => ApiKey::ShareGroupHeartbeat,
             Self::ShareGroupDescribe(_) => ApiKey::ShareGroupDescribe,
@@ -353,9 +353,9 @@ impl RequestMessage {
             Self::UnregisterBroker(message) => message.encode(version, out),
             Self::DescribeTransactions(message) => message.encode(version, out),
             Self::ListTransactions(message) => message.encode(version, out),
-            Self::ListConfigResources(message) => message.encode(version, out),
             Self::ConsumerGroupHeartbeat(message) => message.encode(version, out),
             Self::ConsumerGroupDescribe(message) => message.encode(version, out),
+            Self::ListConfigResources(message) => message.encode(version, out),
             Self::DescribeTopicPartitions(message) => message.encode(version, out),
             Self::ShareGroupHeartbeat(message) => message.encode(version, out),
             Self::ShareGroupDescribe(message) => message.encode(version, out),
@@ -480,14 +480,14 @@ impl RequestMessage {
             ApiKey::ListTransactions => {
                 Self::ListTransactions(ListTransactionsRequest::decode(version, reader)?)
             }
-            ApiKey::ListConfigResources => {
-                Self::ListConfigResources(ListConfigResourcesRequest::decode(version, reader)?)
-            }
             ApiKey::ConsumerGroupHeartbeat => {
                 Self::ConsumerGroupHeartbeat(ConsumerGroupHeartbeatRequest::decode(version, reader)?)
             }
             ApiKey::ConsumerGroupDescribe => {
                 Self::ConsumerGroupDescribe(ConsumerGroupDescribeRequest::decode(version, reader)?)
+            }
+            ApiKey::ListConfigResources => {
+                Self::ListConfigResources(ListConfigResourcesRequest::decode(version, reader)?)
             }
             ApiKey::DescribeTopicPartitions => {
                 Self::DescribeTopicPartitions(DescribeTopicPartitionsRequest::decode(version, reader)?)
@@ -844,12 +844,6 @@ impl From<ListTransactionsRequest> for RequestMessage {
     }
 }
 
-impl From<ListConfigResourcesRequest> for RequestMessage {
-    fn from(message: ListConfigResourcesRequest) -> Self {
-        Self::ListConfigResources(message)
-    }
-}
-
 impl From<ConsumerGroupHeartbeatRequest> for RequestMessage {
     fn from(message: ConsumerGroupHeartbeatRequest) -> Self {
         Self::ConsumerGroupHeartbeat(message)
@@ -859,6 +853,12 @@ impl From<ConsumerGroupHeartbeatRequest> for RequestMessage {
 impl From<ConsumerGroupDescribeRequest> for RequestMessage {
     fn from(message: ConsumerGroupDescribeRequest) -> Self {
         Self::ConsumerGroupDescribe(message)
+    }
+}
+
+impl From<ListConfigResourcesRequest> for RequestMessage {
+    fn from(message: ListConfigResourcesRequest) -> Self {
+        Self::ListConfigResources(message)
     }
 }
 

@@ -180,12 +180,12 @@ pub enum ResponseMessage {
     DescribeTransactions(DescribeTransactionsResponse),
     /// The answer of ListTransactions.
     ListTransactions(ListTransactionsResponse),
-    /// The answer of ListConfigResources.
-    ListConfigResources(ListConfigResourcesResponse),
     /// The answer of ConsumerGroupHeartbeat.
     ConsumerGroupHeartbeat(ConsumerGroupHeartbeatResponse),
     /// The answer of ConsumerGroupDescribe.
     ConsumerGroupDescribe(ConsumerGroupDescribeResponse),
+    /// The answer of ListConfigResources.
+    ListConfigResources(ListConfigResourcesResponse),
     /// The answer of DescribeTopicPartitions.
     DescribeTopicPartitions(DescribeTopicPartitionsResponse),
     /// The answer of ShareGroupHeartbeat.
@@ -276,9 +276,9 @@ impl ResponseMessage {
             Self::UnregisterBroker(_) => ApiKey::UnregisterBroker,
             Self::DescribeTransactions(_) => ApiKey::DescribeTransactions,
             Self::ListTransactions(_) => ApiKey::ListTransactions,
-            Self::ListConfigResources(_) => ApiKey::ListConfigResources,
             Self::ConsumerGroupHeartbeat(_) => ApiKey::ConsumerGroupHeartbeat,
             Self::ConsumerGroupDescribe(_) => ApiKey::ConsumerGroupDescribe,
+            Self::ListConfigResources(_) => ApiKey::ListConfigResources,
             Self::DescribeTopicPartitions(_) => ApiKey::DescribeTopicPartitions,
             Self::ShareGroupHeartbeat(_) => ApiKey::ShareGroupHeartbeat,
             Self::ShareGroupDescribe(_) => ApiKey::ShareGroupDescribe,
@@ -353,9 +353,9 @@ impl ResponseMessage {
             Self::UnregisterBroker(message) => message.encode(version, out),
             Self::DescribeTransactions(message) => message.encode(version, out),
             Self::ListTransactions(message) => message.encode(version, out),
-            Self::ListConfigResources(message) => message.encode(version, out),
             Self::ConsumerGroupHeartbeat(message) => message.encode(version, out),
             Self::ConsumerGroupDescribe(message) => message.encode(version, out),
+            Self::ListConfigResources(message) => message.encode(version, out),
             Self::DescribeTopicPartitions(message) => message.encode(version, out),
             Self::ShareGroupHeartbeat(message) => message.encode(version, out),
             Self::ShareGroupDescribe(message) => message.encode(version, out),
@@ -480,14 +480,14 @@ impl ResponseMessage {
             ApiKey::ListTransactions => {
                 Self::ListTransactions(ListTransactionsResponse::decode(version, reader)?)
             }
-            ApiKey::ListConfigResources => {
-                Self::ListConfigResources(ListConfigResourcesResponse::decode(version, reader)?)
-            }
             ApiKey::ConsumerGroupHeartbeat => {
                 Self::ConsumerGroupHeartbeat(ConsumerGroupHeartbeatResponse::decode(version, reader)?)
             }
             ApiKey::ConsumerGroupDescribe => {
                 Self::ConsumerGroupDescribe(ConsumerGroupDescribeResponse::decode(version, reader)?)
+            }
+            ApiKey::ListConfigResources => {
+                Self::ListConfigResources(ListConfigResourcesResponse::decode(version, reader)?)
             }
             ApiKey::DescribeTopicPartitions => {
                 Self::DescribeTopicPartitions(DescribeTopicPartitionsResponse::decode(version, reader)?)
@@ -844,12 +844,6 @@ impl From<ListTransactionsResponse> for ResponseMessage {
     }
 }
 
-impl From<ListConfigResourcesResponse> for ResponseMessage {
-    fn from(message: ListConfigResourcesResponse) -> Self {
-        Self::ListConfigResources(message)
-    }
-}
-
 impl From<ConsumerGroupHeartbeatResponse> for ResponseMessage {
     fn from(message: ConsumerGroupHeartbeatResponse) -> Self {
         Self::ConsumerGroupHeartbeat(message)
@@ -859,6 +853,12 @@ impl From<ConsumerGroupHeartbeatResponse> for ResponseMessage {
 impl From<ConsumerGroupDescribeResponse> for ResponseMessage {
     fn from(message: ConsumerGroupDescribeResponse) -> Self {
         Self::ConsumerGroupDescribe(message)
+    }
+}
+
+impl From<ListConfigResourcesResponse> for ResponseMessage {
+    fn from(message: ListConfigResourcesResponse) -> Self {
+        Self::ListConfigResources(message)
     }
 }
 
