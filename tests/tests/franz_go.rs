@@ -116,7 +116,7 @@ fn share_groups() {
 /// The whole package: producers, consumers, groups of both protocols, transactions.
 #[test]
 fn everything() {
-    let sample = "^(TestGroupSimple|TestGroupETL|TestTxnEtl|TestTransactionalTimeout)$";
+    let sample = "^(TestGroupSimple|TestGroupETL|TestTxnEtl)$";
     run(&Tests { name: "everything", pattern: ".", sample, runs: 10, chaos: false });
 }
 
