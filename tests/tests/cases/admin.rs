@@ -245,34 +245,7 @@ fn b140_acls_are_kept_and_unknown_values_of_filters_match_nothing() {
         let created = create(broker, vec![acl("User:u"), prefixed, acl("User:u")]);
         let done = (0, Some(String::new()));
         assert_eq!(created, [done.clone(), done.clone(), done]);
-        let invalid = |text: &str| (42, Some(text.to_owned()));
-        let refused = create(
-            broker,
-            vec![
-                acl("nocolon"),
-                AclCreation { resource_name: "".into(), ..acl("User:u") },
-                AclCreation { host: "".into(), ..acl("User:u") },
-                AclCreation { resource_type: 4, ..acl("User:u") },
-                AclCreation { resource_type: 77, ..acl("User:u") },
-                AclCreation { operation: 77, ..acl("User:u") },
-                AclCreation { permission_type: 77, ..acl("User:u") },
-            ],
-        );
-        assert_eq!(
-            refused,
-            [
-                invalid(
-                    "Could not parse principal from `nocolon` (no colon is present separating the principal type \
-                     from the principal name)"
-                ),
-                invalid("Invalid empty resource name"),
-                invalid("Host pattern cannot be null or empty"),
-                invalid("The only valid name for the CLUSTER resource is kafka-cluster"),
-                invalid("Invalid resourceType UNKNOWN"),
-                invalid("Invalid operation UNKNOWN"),
-                invalid("Invalid permissionType UNKNOWN"),
-            ]
-        );
+        rules_that_lack_something_are_refused(broker);
         let of_filters = AclCreation { permission_type: ANY, ..acl("User:u") };
         let failed = create(broker, vec![acl("User:never"), of_filters, acl("nocolon")]);
         assert_eq!(failed, [(-1, None), (-1, None), (-1, None)], "such a rule fails the whole request");
@@ -286,29 +259,7 @@ fn b140_acls_are_kept_and_unknown_values_of_filters_match_nothing() {
             ..all_acls()
         };
         assert_eq!(kept(broker, &matching), names(&["User:prefixed"]));
-        let odd = [
-            DescribeAclsRequest { resource_type_filter: 77, ..all_acls() },
-            DescribeAclsRequest { pattern_type_filter: 77, ..all_acls() },
-            DescribeAclsRequest { operation: 77, ..all_acls() },
-            DescribeAclsRequest { permission_type: 77, ..all_acls() },
-        ];
-        for request in &odd {
-            assert_eq!(kept(broker, request), names(&[]), "{request:?}");
-            let deletion = DeleteAclsRequest { filters: vec![filter_of(request)] };
-            let deleted = broker.connect().call(&deletion, 3).unwrap();
-            assert_eq!(deleted.filter_results[0].error_code, 42, "{request:?}");
-        }
-        let malformed = [
-            DescribeAclsRequest { resource_type_filter: 0, ..all_acls() },
-            DescribeAclsRequest { pattern_type_filter: 0, ..all_acls() },
-            DescribeAclsRequest { operation: 0, ..all_acls() },
-            DescribeAclsRequest { permission_type: 0, ..all_acls() },
-        ];
-        for request in &malformed {
-            assert!(closes(broker, request, 3), "{request:?}");
-            let deletion = DeleteAclsRequest { filters: vec![filter_of(request)] };
-            assert!(closes(broker, &deletion, 3), "{request:?}");
-        }
+        filters_with_odd_values_match_nothing(broker);
         assert_eq!(kept(broker, &all_acls()), names(&["User:prefixed", "User:u"]), "nothing was deleted");
         let by_name = DescribeAclsRequest { principal_filter: Some("User:u".into()), ..all_acls() };
         let deletion = DeleteAclsRequest { filters: vec![filter_of(&by_name), filter_of(&all_acls())] };
@@ -318,6 +269,63 @@ fn b140_acls_are_kept_and_unknown_values_of_filters_match_nothing() {
         assert_eq!(counts, [1, 2], "each filter is told what it meant");
         broker.settle(|| kept(broker, &all_acls()).is_empty());
     });
+}
+
+fn rules_that_lack_something_are_refused(broker: &Broker) {
+    let invalid = |text: &str| (42, Some(text.to_owned()));
+    let refused = create(
+        broker,
+        vec![
+            acl("nocolon"),
+            AclCreation { resource_name: "".into(), ..acl("User:u") },
+            AclCreation { host: "".into(), ..acl("User:u") },
+            AclCreation { resource_type: 4, ..acl("User:u") },
+            AclCreation { resource_type: 77, ..acl("User:u") },
+            AclCreation { operation: 77, ..acl("User:u") },
+            AclCreation { permission_type: 77, ..acl("User:u") },
+        ],
+    );
+    assert_eq!(
+        refused,
+        [
+            invalid(
+                "Could not parse principal from `nocolon` (no colon is present separating the principal type \
+                 from the principal name)"
+            ),
+            invalid("Invalid empty resource name"),
+            invalid("Host pattern cannot be null or empty"),
+            invalid("The only valid name for the CLUSTER resource is kafka-cluster"),
+            invalid("Invalid resourceType UNKNOWN"),
+            invalid("Invalid operation UNKNOWN"),
+            invalid("Invalid permissionType UNKNOWN"),
+        ]
+    );
+}
+
+fn filters_with_odd_values_match_nothing(broker: &Broker) {
+    let odd = [
+        DescribeAclsRequest { resource_type_filter: 77, ..all_acls() },
+        DescribeAclsRequest { pattern_type_filter: 77, ..all_acls() },
+        DescribeAclsRequest { operation: 77, ..all_acls() },
+        DescribeAclsRequest { permission_type: 77, ..all_acls() },
+    ];
+    for request in &odd {
+        assert_eq!(kept(broker, request), BTreeSet::new(), "{request:?}");
+        let deletion = DeleteAclsRequest { filters: vec![filter_of(request)] };
+        let deleted = broker.connect().call(&deletion, 3).unwrap();
+        assert_eq!(deleted.filter_results[0].error_code, 42, "{request:?}");
+    }
+    let malformed = [
+        DescribeAclsRequest { resource_type_filter: 0, ..all_acls() },
+        DescribeAclsRequest { pattern_type_filter: 0, ..all_acls() },
+        DescribeAclsRequest { operation: 0, ..all_acls() },
+        DescribeAclsRequest { permission_type: 0, ..all_acls() },
+    ];
+    for request in &malformed {
+        assert!(closes(broker, request, 3), "{request:?}");
+        let deletion = DeleteAclsRequest { filters: vec![filter_of(request)] };
+        assert!(closes(broker, &deletion, 3), "{request:?}");
+    }
 }
 
 /// The brokers' own addresses, and what one of the two was started with.

@@ -88,8 +88,7 @@ fn b145_records_are_compressed_as_the_topic_says() {
         ] {
             let topic = broker.topic(name, 1);
             broker.run(&[&format!("alter-configs topic {name} compression.type={name}")]);
-            let mut next = 0;
-            for codec in CODECS {
+            for (next, codec) in (0..).zip(CODECS) {
                 let result = broker.produce(&topic, 0, compressed(codec, &[b'x'; 500]));
                 assert_eq!((result.error_code, result.base_offset), (0, next), "{codec:?} to {name}");
                 let bytes = fetched(broker, &topic, next);
@@ -103,7 +102,6 @@ fn b145_records_are_compressed_as_the_topic_says() {
                 assert_eq!(records.len(), 1, "{codec:?} to {name}");
                 assert_eq!(records[0].key, Some(&b"k"[..]), "{codec:?} to {name}");
                 assert_eq!(records[0].value, Some(&[b'x'; 500][..]), "{codec:?} to {name}");
-                next += 1;
             }
         }
     });

@@ -9,6 +9,7 @@ use sharemark_protocol::{APIS, Message, MessageCodec, NEVER_FLEXIBLE};
 use sharemark_testkit::client::request_header;
 
 use m::add_partitions_to_txn_request::{AddPartitionsToTxnRequest, AddPartitionsToTxnTransaction};
+use m::describe_acls_request::DescribeAclsRequest;
 use m::produce_request::ProduceRequest;
 use m::share_fetch_request::ShareFetchRequest;
 use m::share_group_heartbeat_request::ShareGroupHeartbeatRequest;
@@ -16,6 +17,7 @@ use m::share_group_heartbeat_request::ShareGroupHeartbeatRequest;
 use crate::brokers::on_both;
 
 const ADD_PARTITIONS_TO_TXN: i16 = 24;
+const DESCRIBE_ACLS: i16 = 29;
 const PRODUCE: i16 = 0;
 const API_VERSIONS: i16 = 18;
 const SHARE_GROUP_HEARTBEAT: i16 = 76;
@@ -40,6 +42,15 @@ fn body(request: &MessageCodec, version: i16) -> Bytes {
             group_id: Some("g".into()),
             member_id: Some("A".into()),
             ..ShareFetchRequest::default()
+        }
+        .to_bytes(version),
+        // A filter with nothing selected is no request at all.
+        DESCRIBE_ACLS => DescribeAclsRequest {
+            resource_type_filter: 1,
+            pattern_type_filter: 1,
+            operation: 1,
+            permission_type: 1,
+            ..DescribeAclsRequest::default()
         }
         .to_bytes(version),
         // Kafka never answers a list of no transactions.
