@@ -142,7 +142,7 @@ apis! {
     44 IncrementalAlterConfigs 0..1, served 0, flexible 1, Always;
     45 AlterPartitionReassignments 0..1, served 0, flexible 0, Always;
     46 ListPartitionReassignments 0..0, served 0, flexible 0, Always;
-    47 OffsetDelete 0..0, served 0, flexible 99, Always;
+    47 OffsetDelete 0..0, served 0, flexible 32767, Always;
     48 DescribeClientQuotas 0..1, served 0, flexible 1, Always;
     49 AlterClientQuotas 0..1, served 0, flexible 1, Always;
     50 DescribeUserScramCredentials 0..0, served 0, flexible 0, Always;
