@@ -12,13 +12,14 @@ fn one_request_has_one_transactional_producer() {
     let (one, other) = (core.init_producer("x"), core.init_producer("y"));
     let batch = |producer| BatchBuilder::new().producer(producer, 0).transactional();
     let refused = ErrorCode::InvalidProducerIdMapping.code();
-    // The same partition twice, so that only one of them could be looked up.
-    let answer = core.call(12, produce(vec![(0, batch(other)), (0, batch(one))], Some("x")));
-    assert_eq!(produce_errors(answer), [refused, refused]);
     let answer = core.call(12, produce(vec![(0, batch(one)), (1, batch(other))], Some("x")));
     assert_eq!(produce_errors(answer), [refused, refused]);
     let at = TopicIdPartition { topic_id: core.topic_id("t"), partition: 0 };
     assert_eq!(core.broker.cluster.partition(at).unwrap().log.batch_count(), 0);
+    // Of a partition that is named twice the last mention counts, so that this is of one producer.
+    let answer = core.call(12, produce(vec![(0, batch(other)), (0, batch(one))], Some("x")));
+    assert_eq!(produce_errors(answer), [0]);
+    assert_eq!(core.broker.cluster.partition(at).unwrap().log.batch_count(), 1);
 }
 
 #[test]
