@@ -3,7 +3,7 @@
 //! Each partition is judged by itself, all its ranges or none. What has to be stored goes to the share coordinator;
 //! the request goes on when the last partition has its outcome.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use sharemark_protocol::messages::ResponseMessage;
@@ -13,8 +13,8 @@ use sharemark_protocol::messages::share_acknowledge_response::{
 };
 use sharemark_protocol::{ErrorCode, NodeId, StrBytes, TopicIdPartition};
 use sharemark_share_coordinator::{
-    AcknowledgeRules, AcknowledgeType, AcknowledgementBatch, ConnectionId, SessionPlan, ShareSessionKey,
-    StatePlan,
+    AcknowledgeRules, AcknowledgeType, AcknowledgementBatch, ConnectionId, SessionPlan, SharePartitionConfig,
+    ShareSessionKey, StatePlan,
 };
 
 use super::Broker;
@@ -187,10 +187,18 @@ impl Broker {
             return;
         }
         let id = state.operations.begin(Waiting::Acknowledge(Box::new(operation)));
+        let config = self.share_partition_config(&session.group_id);
         let mut plan = StatePlan::new();
         for (index, partition) in acknowledged.iter().enumerate() {
-            let outcome =
-                self.acknowledge_partition(now, node, session, partition, rules, (id, index), &mut plan);
+            let outcome = self.acknowledge_partition(
+                now,
+                node,
+                session,
+                partition,
+                (&rules, &config),
+                (id, index),
+                &mut plan,
+            );
             if let Some(outcome) = outcome {
                 self.note_acknowledged(now, node, id, index, outcome);
             }
@@ -205,19 +213,20 @@ impl Broker {
         node: NodeId,
         session: &ShareSessionKey,
         acknowledged: &AcknowledgedPartition<'_>,
-        rules: AcknowledgeRules,
+        allowed: (&AcknowledgeRules, &SharePartitionConfig),
         waiting: (OperationId, usize),
         plan: &mut StatePlan,
     ) -> Option<Result<(), ErrorCode>> {
-        let decided = self.decide_acknowledge_partition(node, session, acknowledged, rules, plan);
+        let (rules, config) = allowed;
+        let decided = self.decide_acknowledge_partition(node, session, acknowledged, rules, config, plan);
         if decided.is_err() || plan.is_empty() {
             return Some(decided);
         }
         let key = share_key(&session.group_id, acknowledged.at);
-        let copies = self.share_partition_config(&session.group_id).dead_letter_queue;
+        let copies = config.dead_letter_queue;
         let rejected = if copies { rejected_ranges(&acknowledged.batches) } else { Vec::new() };
         let waiting = Some((waiting.0, waiting.1, rejected));
-        if self.store_plan(now, node, &key, plan, waiting) { None } else { Some(Ok(())) }
+        if self.store_plan(now, node, &key, config, plan, waiting) { None } else { Some(Ok(())) }
     }
 
     fn decide_acknowledge_partition(
@@ -225,7 +234,8 @@ impl Broker {
         node: NodeId,
         session: &ShareSessionKey,
         acknowledged: &AcknowledgedPartition<'_>,
-        rules: AcknowledgeRules,
+        rules: &AcknowledgeRules,
+        config: &SharePartitionConfig,
         plan: &mut StatePlan,
     ) -> Result<(), ErrorCode> {
         plan.clear();
@@ -238,12 +248,11 @@ impl Broker {
         if acknowledged.batches.is_empty() {
             return Ok(());
         }
-        sharemark_share_coordinator::check_acknowledgements(&acknowledged.batches, &rules)?;
+        sharemark_share_coordinator::check_acknowledgements(&acknowledged.batches, rules)?;
         let key = share_key(&session.group_id, acknowledged.at);
         // A leader that has never served it, or does not lead any more, does not know the share partition.
         let partition = self.share_partition(node, &key).ok_or(ErrorCode::UnknownTopicOrPartition)?;
-        let config = self.share_partition_config(&session.group_id);
-        partition.decide_acknowledge(&session.member_id, &acknowledged.batches, &rules, &config, plan)
+        partition.decide_acknowledge(&session.member_id, &acknowledged.batches, rules, config, plan)
     }
 
     /// Notes the outcome of one partition, and goes on with the request if it was the last.
@@ -344,13 +353,10 @@ impl Broker {
 
 /// Keeps the last mention of each partition, as Kafka does.
 pub(super) fn keep_last_mentions(acknowledged: &mut Vec<AcknowledgedPartition<'_>>) {
-    let last: BTreeMap<TopicIdPartition, usize> =
-        acknowledged.iter().enumerate().map(|(index, partition)| (partition.at, index)).collect();
-    let mut index = 0;
-    acknowledged.retain(|partition| {
-        index += 1;
-        last.get(&partition.at) == Some(&(index - 1))
-    });
+    let mut seen = BTreeSet::new();
+    acknowledged.reverse();
+    acknowledged.retain(|partition| seen.insert(partition.at));
+    acknowledged.reverse();
 }
 
 /// Returns what a request of this version may say; version 2 brought renewals.

@@ -223,7 +223,7 @@ impl Broker {
             let Some(active) = self.share_partition(node, &key) else { continue };
             active.decide_release(&closed.key.member_id, &config, &mut plan);
             if !plan.is_empty() {
-                self.store_plan(now, node, &key, &plan, None);
+                self.store_plan(now, node, &key, &config, &plan, None);
             }
         }
     }

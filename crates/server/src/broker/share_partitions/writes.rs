@@ -1,7 +1,9 @@
 //! What is written of a share partition: changes that wait for it, and lapses that do not.
 
 use sharemark_protocol::{ErrorCode, NodeId, Offset, OffsetRange, SharePartitionKey};
-use sharemark_share_coordinator::{Change, StateBatch, StatePlan, TransitionId, WriteState};
+use sharemark_share_coordinator::{
+    Change, SharePartitionConfig, StateBatch, StatePlan, TransitionId, WriteState,
+};
 
 use super::super::Broker;
 use super::super::crossing::{Call, Crossing};
@@ -40,19 +42,19 @@ impl Broker {
         now: Now,
         node: NodeId,
         key: &SharePartitionKey,
+        config: &SharePartitionConfig,
         plan: &StatePlan,
         operation: Option<(OperationId, usize, Vec<OffsetRange>)>,
     ) -> bool {
-        let config = self.share_partition_config(&key.group_id);
         if plan.batches().is_empty() {
             // Renewals alone are not stored.
             self.change_share_partition(node, key, |partition| {
-                ((), partition.apply(now.clock, &config, plan))
+                ((), partition.apply(now.clock, config, plan))
             });
             return false;
         }
         let Some((transition, epochs)) = self.change_share_partition(node, key, |partition| {
-            let id = partition.hold(now.clock, &config, plan);
+            let id = partition.hold(now.clock, config, plan);
             ((id, (partition.state_epoch(), partition.leader_epoch())), Change::default())
         }) else {
             return false;
