@@ -13,7 +13,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use sharemark_testkit::process::{sharemark_binary, skip, workspace};
+use sharemark_testkit::process::{full, has_tools, sharemark_binary, workspace};
 
 /// What may become of a method: it passes, or it needs one of these. The last is for what is being built.
 const OUTCOMES: [&str; 6] = [
@@ -31,10 +31,6 @@ const METHODS_MIN: usize = 442;
 
 /// What became of each method, by its name.
 type Outcomes = BTreeMap<String, String>;
-
-fn has(tool: &str) -> bool {
-    Command::new(tool).arg("-version").output().is_ok_and(|output| output.status.success())
-}
 
 fn list() -> PathBuf {
     workspace().join("tests/conformance/methods.tsv")
@@ -92,13 +88,11 @@ fn agrees(expected: Option<&String>, found: Option<&String>) -> bool {
 
 #[test]
 fn kafkas_own_tests() {
-    if !has("java") || !has("mvn") {
-        assert!(std::env::var_os("CI").is_none(), "a JDK and Maven are needed for Kafka's own tests");
-        skip("Kafka's own tests: there is no JDK or no Maven here");
+    if !has_tools("Kafka's own tests", &[("java", "-version"), ("mvn", "-version")]) {
         return;
     }
     let expected = expected();
-    let is_full = std::env::var_os("SHAREMARK_FULL").is_some();
+    let is_full = full();
     let update = std::env::var_os("UPDATE_CONFORMANCE").is_some();
     let passing = expected.iter().filter(|(_, outcome)| *outcome == "passed").map(|(name, _)| name.as_str());
     let sample: BTreeSet<&str> = passing.step_by(SAMPLE_STEP).collect();

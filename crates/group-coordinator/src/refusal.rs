@@ -25,6 +25,11 @@ impl Refusal {
     }
 }
 
+/// Returns whether an id says nothing: Java's `trim` leaves nothing of it.
+pub(crate) fn is_blank(text: &str) -> bool {
+    text.chars().all(|c| c <= ' ')
+}
+
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.error.fmt(f)?;

@@ -125,9 +125,6 @@ impl ClassicGroup {
                 | ClassicGroupState::Stable,
             ) => return false,
         };
-        match offset.expires_at {
-            Some(at) => at <= now,
-            None => retention_ms <= now.ms_since(since),
-        }
+        offset.is_over(since, now, retention_ms)
     }
 }

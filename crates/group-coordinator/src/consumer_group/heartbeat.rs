@@ -9,6 +9,7 @@ use super::members::{Joined, Members};
 use super::regexes::RegexChange;
 use super::{ConsumerGroup, ConsumerMember};
 use crate::record::{ConsumerGroupMetadata, ConsumerGroupRecord, ConsumerMemberState, GroupRecord};
+use crate::refusal::is_blank;
 use crate::topics::{Topics, metadata_hash};
 use crate::{ConsumerGroupConfig, GroupEpoch, Refusal, TopicPartitions};
 
@@ -98,11 +99,6 @@ impl ConsumerHeartbeat<'_> {
             && (self.subscribed_topic_names.is_some() || self.subscribed_topic_regex.is_some())
             && self.owned.is_some()
     }
-}
-
-/// Returns whether Java's `trim` leaves nothing of the text.
-fn is_blank(text: &str) -> bool {
-    text.chars().all(|c| c <= ' ')
 }
 
 /// What a member is told.

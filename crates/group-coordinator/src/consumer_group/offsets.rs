@@ -77,10 +77,7 @@ impl ConsumerGroup {
 
     /// Returns whether an offset of the group has expired; one of a subscribed topic never does.
     pub(crate) fn is_expired(&self, offset: &CommittedOffset, now: Timestamp, retention_ms: i64) -> bool {
-        match offset.expires_at {
-            Some(at) => at <= now,
-            None => retention_ms <= now.ms_since(offset.committed_at),
-        }
+        offset.is_over(offset.committed_at, now, retention_ms)
     }
 
     /// Decides the end of a group that has neither offsets nor members; changes nothing.

@@ -41,6 +41,16 @@ pub struct CommittedOffset {
     pub topic_id: TopicId,
 }
 
+impl CommittedOffset {
+    /// Returns whether its time is over: the one that its client has set, or `retention_ms` from `since` on.
+    pub(crate) fn is_over(&self, since: Timestamp, now: Timestamp, retention_ms: i64) -> bool {
+        match self.expires_at {
+            Some(at) => at <= now,
+            None => retention_ms <= now.ms_since(since),
+        }
+    }
+}
+
 /// A classic group as its last generation left it.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct ClassicGroupMetadata {

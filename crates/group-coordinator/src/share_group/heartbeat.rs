@@ -9,6 +9,7 @@ use super::states::InitialiseShareStates;
 use super::target::Target;
 use super::{ShareGroup, ShareMember};
 use crate::record::{GroupRecord, ShareGroupMetadata};
+use crate::refusal::is_blank;
 use crate::topics::{Topics, metadata_hash, topic_ids};
 use crate::{GroupEpoch, Refusal, ShareGroupConfig, TopicPartitions};
 
@@ -60,11 +61,6 @@ impl ShareHeartbeat<'_> {
     pub(crate) const fn is_leave(&self) -> bool {
         self.member_epoch == -1
     }
-}
-
-/// Returns whether Java's `trim` leaves nothing of the text.
-fn is_blank(text: &str) -> bool {
-    text.chars().all(|c| c <= ' ')
 }
 
 /// What a member is told.

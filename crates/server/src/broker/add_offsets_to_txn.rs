@@ -39,7 +39,7 @@ impl Broker {
         if !authorize(&origin.principal, Operation::Read, Resource::Group(&request.group_id)) {
             return Err(ErrorCode::GroupAuthorizationFailed);
         }
-        let (at, shard) = self.txn_shard(origin.node, id)?;
+        self.txn_shard(origin.node, id)?; // Kafka asks who coordinates before it looks at the producer.
         let producer = Producer::from_wire(request.producer_id, request.producer_epoch)
             .ok_or(ErrorCode::InvalidProducerIdMapping)?;
         let partitions = [TopicPartition::new(CONSUMER_OFFSETS, self.offsets_partition(&request.group_id))];
@@ -49,10 +49,7 @@ impl Broker {
             partitions: &partitions,
             client_version: TransactionVersion::V0,
         };
-        match shard.decide_add_partitions(now.clock, &add)? {
-            Some(record) => self.commit_txn_record(now, origin.node, at, &record),
-            None => Ok(()),
-        }
+        self.commit_added_partitions(now, origin.node, &add)
     }
 
     /// Returns the partition of a group's offsets, which need not be there yet.

@@ -117,17 +117,14 @@ impl Broker {
         partitions: &[TopicPartition],
     ) -> Result<(), ErrorCode> {
         let id = &*transaction.transactional_id;
-        let (at, shard) = self.txn_shard(origin.node, id)?;
+        self.txn_shard(origin.node, id)?; // Kafka asks who coordinates before it looks at the producer.
         let request = AddPartitions {
             transactional_id: id,
             producer: producer_of(transaction)?,
             partitions,
             client_version: TransactionVersion::of_add_partitions(origin.api_version),
         };
-        match shard.decide_add_partitions(now.clock, &request)? {
-            Some(record) => self.commit_txn_record(now, origin.node, at, &record),
-            None => Ok(()),
-        }
+        self.commit_added_partitions(now, origin.node, &request)
     }
 }
 

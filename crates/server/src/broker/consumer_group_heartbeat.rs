@@ -16,6 +16,7 @@ use sharemark_protocol::messages::consumer_group_heartbeat_response::{
 
 use super::Broker;
 use super::authorize::{Operation, Resource, authorize};
+use super::groups::decide_subscribed_topics;
 use super::input::{Now, Origin};
 use crate::config::Profile;
 
@@ -49,11 +50,7 @@ impl Broker {
         request: &ConsumerGroupHeartbeatRequest,
     ) -> Result<ConsumerHeartbeatAnswer, Refusal> {
         self.decide_consumer_group(origin, &request.group_id, Operation::Read).map_err(Refusal::of)?;
-        for name in request.subscribed_topic_names.iter().flatten() {
-            if !authorize(&origin.principal, Operation::Describe, Resource::Topic(name)) {
-                return Err(Refusal::of(ErrorCode::TopicAuthorizationFailed));
-            }
-        }
+        decide_subscribed_topics(origin, request.subscribed_topic_names.as_deref())?;
         let fresh_member_id = self.random.uuid().to_string();
         let heartbeat = heartbeat(origin, request, &fresh_member_id);
         let config = self.consumer_group_config(&request.group_id);

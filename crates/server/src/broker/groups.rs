@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use sharemark_group_coordinator::{
-    GroupCoordinatorShard, GroupRecord, InitialiseShareStates, ShareGroupConfig, TopicPartitions,
+    GroupCoordinatorShard, GroupRecord, InitialiseShareStates, Refusal, ShareGroupConfig, TopicPartitions,
 };
 use sharemark_protocol::{
-    CoordinatorRecord, ErrorCode, NodeId, SharePartitionKey, Timestamp, TopicId, TopicIdPartition,
+    CoordinatorRecord, ErrorCode, NodeId, SharePartitionKey, StrBytes, Timestamp, TopicId, TopicIdPartition,
 };
 
 use super::Broker;
@@ -17,6 +17,19 @@ use super::coordinators::record_offset;
 use super::crossing::{Call, Crossing};
 use super::input::{Now, Origin};
 use super::operations::OperationId;
+
+/// Judges whether `origin` may see the topics that a member subscribes to.
+///
+/// # Errors
+///
+/// - `TopicAuthorizationFailed` if it may not see one of them.
+pub(super) fn decide_subscribed_topics(origin: &Origin, names: Option<&[StrBytes]>) -> Result<(), Refusal> {
+    let mut names = names.into_iter().flatten();
+    if names.all(|name| authorize(&origin.principal, Operation::Describe, Resource::Topic(name))) {
+        return Ok(());
+    }
+    Err(Refusal::of(ErrorCode::TopicAuthorizationFailed))
+}
 
 impl Broker {
     /// Judges whether the cluster has share groups and `origin` may do `operation` on this one.

@@ -4,7 +4,7 @@
 //! broker property is not tried out on what it concerns (thread pools, key stores), and streams groups' lists of
 //! tags and assignors are checked as any other list.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use sharemark_protocol::messages::ResponseMessage;
 use sharemark_protocol::messages::incremental_alter_configs_request::{
@@ -39,30 +39,40 @@ impl Broker {
         origin: &Origin,
         request: &IncrementalAlterConfigsRequest,
     ) {
-        let mut counts = BTreeMap::new();
-        for asked in &request.resources {
-            *counts.entry((asked.resource_type, &*asked.resource_name)).or_insert(0) += 1;
-        }
+        let repeated = repeated_resources(
+            request.resources.iter().map(|asked| (asked.resource_type, &*asked.resource_name)),
+        );
         let mut responses = Vec::with_capacity(request.resources.len());
         for asked in &request.resources {
-            let is_once = counts.get(&(asked.resource_type, &*asked.resource_name)) == Some(&1);
+            let is_once = !repeated.contains(&(asked.resource_type, &*asked.resource_name));
             let outcome = self.decide_alter(origin, asked, is_once);
-            if let (Ok(change), false) = (&outcome, request.validate_only) {
-                self.apply_config_change(change);
-            }
-            let (error, message) = match outcome {
-                Ok(_) => (ErrorCode::None, None),
-                Err((error, text)) => (error, Some(text.into())),
-            };
+            let (error, message) = self.finish_config_change(outcome, request.validate_only);
             responses.push(AlterConfigsResourceResponse {
                 error_code: error.code(),
-                error_message: message,
+                error_message: message.map(Into::into),
                 resource_type: asked.resource_type,
                 resource_name: asked.resource_name.clone(),
             });
         }
         let response = IncrementalAlterConfigsResponse { throttle_time_ms: 0, responses };
         self.answer(origin, ResponseMessage::IncrementalAlterConfigs(response));
+    }
+
+    /// Applies what was decided for a resource, unless it is only tried out, and returns what its client is told.
+    pub(super) fn finish_config_change(
+        &mut self,
+        outcome: Result<ConfigChange, Refusal>,
+        validate_only: bool,
+    ) -> (ErrorCode, Option<String>) {
+        match outcome {
+            Ok(change) => {
+                if !validate_only {
+                    self.apply_config_change(&change);
+                }
+                (ErrorCode::None, None)
+            }
+            Err((error, text)) => (error, Some(text)),
+        }
     }
 
     /// Applies a change of properties, and what follows from it.
@@ -88,21 +98,11 @@ impl Broker {
         asked: &AlterConfigsResource,
         is_once: bool,
     ) -> Result<ConfigChange, Refusal> {
-        let invalid = |text: &str| Err((ErrorCode::InvalidRequest, text.to_owned()));
-        if !is_once {
-            return invalid("Each resource must appear at most once.");
-        }
-        let mut names = BTreeSet::new();
-        if !asked.configs.iter().all(|config| names.insert(&*config.name)) {
-            return invalid("Error due to duplicate config keys");
-        }
         let is_null = |config: &&AlterableConfig| {
             config.config_operation != operation::DELETE && config.value.is_none()
         };
         let nulls: Vec<&str> = asked.configs.iter().filter(is_null).map(|config| &*config.name).collect();
-        if !nulls.is_empty() {
-            return invalid(&format!("Null value not supported for : {}", nulls.join(",")));
-        }
+        decide_altered_names(is_once, asked.configs.iter().map(|config| &*config.name), &nulls, ",")?;
         let resource = decide_altered_resource(origin, asked.resource_type, &asked.resource_name)?;
         let operations = asked.configs.iter().map(read_operation).collect::<Result<Vec<_>, _>>()?;
         self.decide_config_change(&resource, &operations)
@@ -123,6 +123,35 @@ impl Broker {
         }
         Ok(change)
     }
+}
+
+/// Returns the resources that a request names more than once.
+pub(super) fn repeated_resources<'a>(
+    resources: impl Iterator<Item = (i8, &'a str)>,
+) -> BTreeSet<(i8, &'a str)> {
+    let mut seen = BTreeSet::new();
+    resources.filter(|resource| !seen.insert(*resource)).collect()
+}
+
+/// Judges how a resource and its properties are named; returns the names. `nulls` are those without the value they need.
+pub(super) fn decide_altered_names<'a>(
+    is_once: bool,
+    mut names: impl Iterator<Item = &'a str>,
+    nulls: &[&str],
+    separator: &str,
+) -> Result<BTreeSet<&'a str>, Refusal> {
+    let invalid = |text: &str| Err((ErrorCode::InvalidRequest, text.to_owned()));
+    if !is_once {
+        return invalid("Each resource must appear at most once.");
+    }
+    let mut known = BTreeSet::new();
+    if !names.all(|name| known.insert(name)) {
+        return invalid("Error due to duplicate config keys");
+    }
+    if !nulls.is_empty() {
+        return invalid(&format!("Null value not supported for : {}", nulls.join(separator)));
+    }
+    Ok(known)
 }
 
 /// Judges whose properties a client wants to change, and whether it may.

@@ -4,7 +4,6 @@
 //! to come back at once, so that its first record does not wait for a whole heartbeat interval.
 
 use sharemark_group_coordinator::{InitialiseShareStates, Refusal, ShareHeartbeat, ShareHeartbeatAnswer};
-use sharemark_protocol::ErrorCode;
 use sharemark_protocol::messages::ResponseMessage;
 use sharemark_protocol::messages::share_group_heartbeat_request::ShareGroupHeartbeatRequest;
 use sharemark_protocol::messages::share_group_heartbeat_response::{
@@ -12,7 +11,8 @@ use sharemark_protocol::messages::share_group_heartbeat_response::{
 };
 
 use super::Broker;
-use super::authorize::{Operation, Resource, authorize};
+use super::authorize::Operation;
+use super::groups::decide_subscribed_topics;
 use super::input::{Now, Origin};
 use crate::config::Profile;
 
@@ -53,11 +53,7 @@ impl Broker {
         request: &ShareGroupHeartbeatRequest,
     ) -> Result<(ShareHeartbeatAnswer, Option<InitialiseShareStates>), Refusal> {
         self.decide_share_group(origin, &request.group_id, Operation::Read).map_err(Refusal::of)?;
-        for name in request.subscribed_topic_names.iter().flatten() {
-            if !authorize(&origin.principal, Operation::Describe, Resource::Topic(name)) {
-                return Err(Refusal::of(ErrorCode::TopicAuthorizationFailed));
-            }
-        }
+        decide_subscribed_topics(origin, request.subscribed_topic_names.as_deref())?;
         let (at, _) = self.group_shard(origin.node, &request.group_id).map_err(Refusal::of)?;
         self.ensure_share_group_state(now).map_err(Refusal::of)?;
         let heartbeat = ShareHeartbeat {

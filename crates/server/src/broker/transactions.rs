@@ -171,8 +171,8 @@ impl Broker {
         let all = |outcome: Result<(), ErrorCode>| -> Added {
             request.partitions.iter().map(|partition| (partition.clone(), outcome)).collect()
         };
-        let (at, shard) = match self.txn_shard(node, &request.transactional_id) {
-            Ok(found) => found,
+        let shard = match self.txn_shard(node, &request.transactional_id) {
+            Ok((_, shard)) => shard,
             Err(error) => return all(Err(error)),
         };
         if !request.adds {
@@ -191,12 +191,25 @@ impl Broker {
             partitions: &request.partitions,
             client_version: TransactionVersion::V2,
         };
-        let outcome = match shard.decide_add_partitions(now.clock, &add) {
-            Ok(Some(record)) => self.commit_txn_record(now, node, at, &record),
-            Ok(None) => Ok(()),
-            Err(error) => Err(error),
-        };
-        all(outcome)
+        all(self.commit_added_partitions(now, node, &add))
+    }
+
+    /// Adds partitions to a transaction of this coordinator, and stores what that changes.
+    ///
+    /// # Errors
+    ///
+    /// - As [`Self::txn_shard`], `decide_add_partitions` and the append.
+    pub(super) fn commit_added_partitions(
+        &mut self,
+        now: Now,
+        node: NodeId,
+        add: &AddPartitions<'_>,
+    ) -> Result<(), ErrorCode> {
+        let (at, shard) = self.txn_shard(node, add.transactional_id)?;
+        match shard.decide_add_partitions(now.clock, add)? {
+            Some(record) => self.commit_txn_record(now, node, at, &record),
+            None => Ok(()),
+        }
     }
 
     /// Takes care that a node has producer ids at hand.

@@ -188,17 +188,13 @@ impl Broker {
         }
         partitions.sort();
         partitions.dedup();
-        let (at, shard) = self.txn_shard(origin.node, id)?;
         let add = AddPartitions {
             transactional_id: id,
             producer,
             partitions: &partitions,
             client_version: TransactionVersion::V0,
         };
-        match shard.decide_add_partitions(now.clock, &add)? {
-            Some(record) => self.commit_txn_record(now, origin.node, at, &record),
-            None => Ok(()),
-        }
+        self.commit_added_partitions(now, origin.node, &add)
     }
 
     /// Answers a request that stages: with one error for all of it, or an outcome for each partition.

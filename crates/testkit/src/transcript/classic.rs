@@ -20,6 +20,7 @@ use super::arguments::{Arguments, CommandError};
 use super::groups::group_and_member;
 use super::names::error;
 use super::session::Session;
+use crate::client::Request;
 
 const AWAIT_MAX: Duration = Duration::from_secs(20);
 const SESSION_TIMEOUT_MS: i32 = 10_000;
@@ -147,18 +148,28 @@ fn in_time(session: &Session<'_>, sent_ms: u64, from: u64, to: Option<u64>) -> S
     if from <= after && after <= to { "in time\n".to_owned() } else { format!("after {after} ms\n") }
 }
 
+/// Receives the answer to what a member has asked with `async`, and says whether it came in time.
+fn receive_waiting<R: Request>(
+    session: &mut Session<'_>,
+    arguments: &mut Arguments,
+    member: &str,
+    none: &'static str,
+) -> Result<(R::Response, String), CommandError> {
+    let link = Session::link_name(arguments, member);
+    let (from, to) = (arguments.number("from", 0)?, arguments.number_if_given("to")?);
+    let (answer, sent_ms) = session.receive_on::<R>(&link, AWAIT_MAX)?.ok_or(none)?;
+    let times = in_time(session, sent_ms, from, to);
+    Ok((answer, times))
+}
+
 /// `await-join [group=g] [member=A] [from=MS] [to=MS]`: the answer of an earlier `join-group ... async`.
 pub(super) fn await_join(
     session: &mut Session<'_>,
     arguments: &mut Arguments,
 ) -> Result<String, CommandError> {
     let who = group_and_member(arguments);
-    let link = Session::link_name(arguments, &who.1);
-    let (from, to) = (arguments.number("from", 0)?, arguments.number_if_given("to")?);
-    let (answer, sent_ms) = session
-        .receive_on::<JoinGroupRequest>(&link, AWAIT_MAX)?
-        .ok_or("no answer to the waiting join-group")?;
-    let times = in_time(session, sent_ms, from, to);
+    let none = "no answer to the waiting join-group";
+    let (answer, times) = receive_waiting::<JoinGroupRequest>(session, arguments, &who.1, none)?;
     Ok(joined(session, &who, &answer) + &times)
 }
 
@@ -222,12 +233,8 @@ pub(super) fn await_sync(
     arguments: &mut Arguments,
 ) -> Result<String, CommandError> {
     let who = group_and_member(arguments);
-    let link = Session::link_name(arguments, &who.1);
-    let (from, to) = (arguments.number("from", 0)?, arguments.number_if_given("to")?);
-    let (answer, sent_ms) = session
-        .receive_on::<SyncGroupRequest>(&link, AWAIT_MAX)?
-        .ok_or("no answer to the waiting sync-group")?;
-    let times = in_time(session, sent_ms, from, to);
+    let none = "no answer to the waiting sync-group";
+    let (answer, times) = receive_waiting::<SyncGroupRequest>(session, arguments, &who.1, none)?;
     Ok(synced(&answer) + &times)
 }
 

@@ -20,6 +20,7 @@ use m::transaction_log_value::TransactionLogValue;
 use super::arguments::{Arguments, CommandError};
 use super::names::error;
 use super::session::Session;
+use super::state_requests::{SharePartitionWord, share_partition};
 use crate::records::{Batch, decode_batches};
 
 const SHARE_GROUP_STATE: &str = "__share_group_state";
@@ -306,13 +307,11 @@ pub(super) fn read_share_state(
     session: &mut Session<'_>,
     arguments: &mut Arguments,
 ) -> Result<String, CommandError> {
-    let group = arguments.text("group", "g");
-    let word = arguments.word("partition")?;
-    let (topic_id, _, partition) = session.partition(&word)?;
+    let SharePartitionWord { group_id, word, topic_id, partition } = share_partition(session, arguments)?;
     session.settle();
     let partition = read::PartitionData { partition, leader_epoch: arguments.number("leader-epoch", 0)? };
     let request = ReadShareGroupStateRequest {
-        group_id: session.names.wire(&group),
+        group_id,
         topics: vec![read::ReadStateData { topic_id, partitions: vec![partition] }],
     };
     let answer = session.call(&request, 0)?;

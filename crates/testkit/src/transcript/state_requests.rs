@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use sharemark_protocol::messages as m;
+use sharemark_protocol::{StrBytes, TopicId};
 
 use m::delete_share_group_state_request::{self as delete, DeleteShareGroupStateRequest};
 use m::initialize_share_group_state_request::{self as initialize, InitializeShareGroupStateRequest};
@@ -15,21 +16,42 @@ use super::session::Session;
 
 const NO_PARTITION: &str = "no partition in the answer";
 
+/// `[group=g] t-0`: a share partition as a command names it.
+pub(super) struct SharePartitionWord {
+    /// The group's id of this run.
+    pub(super) group_id: StrBytes,
+    /// The partition as it was written.
+    pub(super) word: String,
+    /// The topic.
+    pub(super) topic_id: TopicId,
+    /// The partition of it.
+    pub(super) partition: i32,
+}
+
+/// Reads which share partition a command is about.
+pub(super) fn share_partition(
+    session: &mut Session<'_>,
+    arguments: &mut Arguments,
+) -> Result<SharePartitionWord, CommandError> {
+    let group = arguments.text("group", "g");
+    let word = arguments.word("partition")?;
+    let (topic_id, _, partition) = session.partition(&word)?;
+    Ok(SharePartitionWord { group_id: session.names.wire(&group), word, topic_id, partition })
+}
+
 /// `initialize-share-state [group=g] t-0 [state-epoch=0] [start=-1]`
 pub(super) fn initialize_share_state(
     session: &mut Session<'_>,
     arguments: &mut Arguments,
 ) -> Result<String, CommandError> {
-    let group = arguments.text("group", "g");
-    let word = arguments.word("partition")?;
-    let (topic_id, _, partition) = session.partition(&word)?;
+    let SharePartitionWord { group_id, word, topic_id, partition } = share_partition(session, arguments)?;
     let partition = initialize::PartitionData {
         partition,
         state_epoch: arguments.number("state-epoch", 0)?,
         start_offset: arguments.number("start", -1)?,
     };
     let request = InitializeShareGroupStateRequest {
-        group_id: session.names.wire(&group),
+        group_id,
         topics: vec![initialize::InitializeStateData { topic_id, partitions: vec![partition] }],
     };
     let answer = session.call(&request, 0)?;
@@ -42,9 +64,7 @@ pub(super) fn write_share_state(
     session: &mut Session<'_>,
     arguments: &mut Arguments,
 ) -> Result<String, CommandError> {
-    let group = arguments.text("group", "g");
-    let word = arguments.word("partition")?;
-    let (topic_id, _, partition) = session.partition(&word)?;
+    let SharePartitionWord { group_id, word, topic_id, partition } = share_partition(session, arguments)?;
     let state_batches =
         arguments.words_until("").iter().map(|word| state_batch(word)).collect::<Result<Vec<_>, _>>()?;
     let partition = write::PartitionData {
@@ -56,7 +76,7 @@ pub(super) fn write_share_state(
         state_batches,
     };
     let request = WriteShareGroupStateRequest {
-        group_id: session.names.wire(&group),
+        group_id,
         topics: vec![write::WriteStateData { topic_id, partitions: vec![partition] }],
     };
     let answer = session.call(&request, arguments.number("version", 1)?)?;
@@ -84,11 +104,9 @@ pub(super) fn delete_share_state(
     session: &mut Session<'_>,
     arguments: &mut Arguments,
 ) -> Result<String, CommandError> {
-    let group = arguments.text("group", "g");
-    let word = arguments.word("partition")?;
-    let (topic_id, _, partition) = session.partition(&word)?;
+    let SharePartitionWord { group_id, word, topic_id, partition } = share_partition(session, arguments)?;
     let request = DeleteShareGroupStateRequest {
-        group_id: session.names.wire(&group),
+        group_id,
         topics: vec![delete::DeleteStateData {
             topic_id,
             partitions: vec![delete::PartitionData { partition }],
@@ -104,12 +122,10 @@ pub(super) fn read_share_summary(
     session: &mut Session<'_>,
     arguments: &mut Arguments,
 ) -> Result<String, CommandError> {
-    let group = arguments.text("group", "g");
-    let word = arguments.word("partition")?;
-    let (topic_id, _, partition) = session.partition(&word)?;
+    let SharePartitionWord { group_id, word, topic_id, partition } = share_partition(session, arguments)?;
     let partition = summary::PartitionData { partition, leader_epoch: arguments.number("leader-epoch", 0)? };
     let request = ReadShareGroupStateSummaryRequest {
-        group_id: session.names.wire(&group),
+        group_id,
         topics: vec![summary::ReadStateSummaryData { topic_id, partitions: vec![partition] }],
     };
     let answer = session.call(&request, arguments.number("version", 1)?)?;

@@ -1,7 +1,7 @@
 //! Where things meet faults, and how they go on.
 
-use sharemark_protocol::messages::{RequestMessage, ResponseMessage};
-use sharemark_protocol::{ErrorCode, SharePartitionKey, TopicId, TopicIdPartition};
+use sharemark_protocol::messages::RequestMessage;
+use sharemark_protocol::{ErrorCode, SharePartitionKey, TopicId, TopicIdPartition, TopicPartition};
 
 use super::super::Broker;
 use super::super::crossing::{Call, Crossing};
@@ -177,7 +177,7 @@ impl Broker {
         if !self.faults.watches(FaultPoint::Response) {
             return Some(output);
         }
-        let facts = Facts { api: Some(api_of(message)), node: Some(origin.node), ..Facts::default() };
+        let facts = Facts { api: Some(message.api_key()), node: Some(origin.node), ..Facts::default() };
         let Some((id, action)) = self.faults.meet(FaultPoint::Response, &facts) else { return Some(output) };
         let cut = Output::Close { connection: origin.connection };
         match action {
@@ -244,21 +244,15 @@ impl Broker {
             Call::CheckMember { group_id, .. } => facts.group = Some(group_id.to_string()),
             Call::AddToTransaction(request) => {
                 facts.transactional_id = Some(request.transactional_id.clone());
-                facts.places.extend(
-                    request.partitions.iter().map(|place| (place.topic.to_string(), place.partition)),
-                );
+                facts.places.extend(named_places(&request.partitions));
             }
             Call::FindOngoing { transactional_id, partitions, .. } => {
                 facts.transactional_id = Some(transactional_id.to_string());
-                facts
-                    .places
-                    .extend(partitions.iter().map(|place| (place.topic.to_string(), place.partition)));
+                facts.places.extend(named_places(partitions));
             }
             Call::WriteMarkers { marker, .. } => {
                 facts.transactional_id = Some(marker.key.transactional_id.to_string());
-                facts
-                    .places
-                    .extend(marker.partitions.iter().map(|place| (place.topic.to_string(), place.partition)));
+                facts.places.extend(named_places(&marker.partitions));
             }
             Call::WriteDeadLetters(write) => facts.places.extend(self.place(write.place())),
             Call::ForgetShareGroup(_) => {}
@@ -335,6 +329,10 @@ impl Broker {
     }
 }
 
+fn named_places(partitions: &[TopicPartition]) -> impl Iterator<Item = (String, i32)> {
+    partitions.iter().map(|place| (place.topic.to_string(), place.partition))
+}
+
 /// Returns whether an error of a call may be gone when it is made again.
 fn may_pass(error: ErrorCode) -> bool {
     matches!(
@@ -344,8 +342,4 @@ fn may_pass(error: ErrorCode) -> bool {
             | ErrorCode::CoordinatorNotAvailable
             | ErrorCode::CoordinatorLoadInProgress
     )
-}
-
-fn api_of(message: &ResponseMessage) -> sharemark_protocol::ApiKey {
-    message.api_key()
 }
