@@ -67,6 +67,12 @@ fn batches_of_500_split_by_5(bencher: Bencher<'_, '_>) {
     bencher.bench(|| black_box(hold_2000(500, 5, 1)));
 }
 
+/// A state and a deadline for each offset.
+#[divan::bench]
+fn batches_of_500_split_at_2000_times(bencher: Bencher<'_, '_>) {
+    bencher.bench(|| black_box(hold_2000(500, 1, 1)));
+}
+
 /// A state for each offset, under one deadline.
 #[divan::bench]
 fn batches_of_500_split_by_1(bencher: Bencher<'_, '_>) {

@@ -32,7 +32,7 @@ use std::collections::BTreeMap;
 use sharemark_protocol::{LeaderEpoch, Offset, StateEpoch, Timestamp};
 
 use self::batches::Batches;
-use self::locks::{Lock, Locks};
+use self::locks::Locks;
 use self::members::Members;
 use self::owners::Owners;
 use crate::StateBatch;
@@ -284,24 +284,22 @@ impl SharePartition {
 
     #[inline]
     fn rebuild_overgrown_locks(&mut self) {
-        if self.locks.is_overgrown() {
+        if self.locks.is_overgrown(self.in_flight_count()) {
             self.rebuild_locks();
         }
     }
 
+    #[inline(never)]
     fn rebuild_locks(&mut self) {
         let Some(base_ms) = self.locks.next_deadline_ms() else { return };
-        let mut locks: Vec<Lock> = Vec::new();
-        self.batches.each_run(i64::MIN, i64::MAX, |first, last, word| {
-            if word.state() == crate::RecordState::Acquired && !word.is_lapsed() {
-                let deadline_ms = word.deadline_ms(base_ms);
-                match locks.last_mut() {
-                    Some(lock) if lock.deadline_ms == deadline_ms => lock.last = last,
-                    _ => locks.push(Lock { deadline_ms, first, last }),
+        let in_flight_count = self.in_flight_count();
+        self.locks.rebuild(in_flight_count, |note| {
+            self.batches.each_run(i64::MIN, i64::MAX, |first, last, word| {
+                if word.state() == crate::RecordState::Acquired && !word.is_lapsed() {
+                    note(word.deadline_ms(base_ms), first, last);
                 }
-            }
+            });
         });
-        self.locks.rebuild(locks);
     }
 }
 

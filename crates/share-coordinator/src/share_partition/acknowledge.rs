@@ -282,14 +282,27 @@ impl Judge<'_> {
         }
     }
 
-    /// Judges records in one state, from `first` on, in runs of equal acknowledge type.
+    /// Judges records in one state, from `first` on, in runs that come to the same.
     fn judge_alike(&mut self, first: i64, word: Word, types: &[i8]) -> Result<(), ErrorCode> {
+        if !word.is_held_by(self.owner) {
+            return Err(ErrorCode::InvalidRecordState);
+        }
+        let count = word.delivery_count();
+        let next = AcknowledgeType::ALL.map(|known| next_state(known, count, self.config));
         let mut low = first;
         let mut rest = types;
         while let Some((&id, tail)) = rest.split_first() {
-            let more = tail.iter().take_while(|&&other| other == id).count();
-            self.judge(low, low + more as i64, word, id)?;
-            low += more as i64 + 1;
+            let Some(&state) = next.get(usize::from(id.cast_unsigned())) else {
+                return Err(ErrorCode::InvalidRequest);
+            };
+            let is_like = |id: i8| next.get(usize::from(id.cast_unsigned())) == Some(&state);
+            let more = tail.iter().position(|&id| !is_like(id)).unwrap_or(tail.len());
+            let last = low + more as i64;
+            match state {
+                Some(state) => self.plan.push(low, last, state, count),
+                None => self.renew(low, last)?,
+            }
+            low = last + 1;
             rest = &tail[more..];
         }
         Ok(())

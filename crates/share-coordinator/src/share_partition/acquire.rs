@@ -106,7 +106,7 @@ impl SharePartition {
             record_count = acquisition.record_count;
             if let (Some(low), Some(high)) = (acquired.get(begin), acquired.last()) {
                 let (first, last) = (low.range.first().get(), high.range.last().get());
-                self.locks.push(Lock { deadline_ms, first, last });
+                self.locks.push(Lock::new(deadline_ms, first, last));
             }
         }
         let has_aborted = fetched.batches.iter().any(|batch| batch.is_aborted);

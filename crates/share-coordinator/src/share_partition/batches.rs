@@ -84,8 +84,13 @@ impl Batch {
             Body::Whole(word) => f(first, last, *word),
             Body::Split(words) => {
                 let range = (first - self.first) as usize..(last - self.first + 1) as usize;
-                for (offset, &word) in (first..).zip(&words[range]) {
-                    f(offset, offset, word)?;
+                let mut low = first;
+                let mut rest = &words[range];
+                while let Some(&word) = rest.first() {
+                    let len = run_len(rest, word);
+                    f(low, low + len as i64 - 1, word)?;
+                    low += len as i64;
+                    rest = &rest[len..];
                 }
                 Ok(())
             }
@@ -100,7 +105,7 @@ impl Batch {
         let range = (first - self.first) as usize..(last - self.first + 1) as usize;
         let is_partial = range.len() as i64 != self.offset_count();
         let mut part = Word::new(RecordState::Available, 0);
-        let (words, run_len) = match &mut self.body {
+        let (words, offsets_per_word) = match &mut self.body {
             Body::Whole(word) if is_partial => {
                 part = *word;
                 (slice::from_mut(&mut part), last - first + 1)
@@ -110,9 +115,17 @@ impl Batch {
         };
         // One loop for all forms, so that `f` is compiled into it.
         let mut low = first;
-        for word in words {
-            *word = f(low, low + run_len - 1, *word);
-            low += run_len;
+        let mut index = 0;
+        while let Some(&word) = words.get(index) {
+            let len = run_len(&words[index..], word);
+            let next = low + len as i64 * offsets_per_word;
+            let updated = f(low, next - 1, word);
+            words[index] = updated;
+            if 1 < len {
+                words[index + 1..index + len].fill(updated);
+            }
+            index += len;
+            low = next;
         }
         if is_partial
             && let Body::Whole(word) = self.body
@@ -189,6 +202,15 @@ impl Batch {
             }
         }
     }
+}
+
+/// Returns how many of `words`, from the first on, are `word`.
+#[inline]
+fn run_len(words: &[Word], word: Word) -> usize {
+    if words.get(1).is_none_or(|other| *other != word) {
+        return 1;
+    }
+    words.iter().position(|other| *other != word).unwrap_or(words.len())
 }
 
 /// Where the next of several ranges probably lies: in the batch of the last one, or as far behind it as that was
@@ -321,9 +343,26 @@ impl Batches {
         self.update_runs_near(&mut Hint::default(), first, last, f);
     }
 
-    /// Does what [`Self::update_runs`] does, faster if `hint` is right.
+    /// Does what [`Self::update_runs`] does with runs that begin at `border` if they reach it from below, faster if `hint`
+    /// is right.
     #[inline]
-    pub(super) fn update_runs_near(
+    pub(super) fn update_around(
+        &mut self,
+        hint: &mut Hint,
+        border: i64,
+        first: i64,
+        last: i64,
+        mut f: impl FnMut(i64, i64, Word) -> Word,
+    ) {
+        for (low, high) in [(first, last.min(border - 1)), (first.max(border), last)] {
+            if low <= high {
+                self.update_runs_near(hint, low, high, &mut f);
+            }
+        }
+    }
+
+    #[inline]
+    fn update_runs_near(
         &mut self,
         hint: &mut Hint,
         first: i64,
@@ -334,6 +373,17 @@ impl Batches {
         while let Some(batch) = self.queue.get_mut(index).filter(|batch| batch.first <= last) {
             batch.update_runs(first.max(batch.first), last.min(batch.last), &mut f);
             index += 1;
+        }
+    }
+
+    /// Returns the states of the batch of `hint` and its lowest offset, if it is split and holds `offset`.
+    #[inline(always)]
+    pub(super) fn split_words_at(&mut self, hint: &Hint, offset: i64) -> Option<(i64, &mut [Word])> {
+        match self.queue.get_mut(hint.index) {
+            Some(Batch { first, last, body: Body::Split(words) }) if *first <= offset && offset <= *last => {
+                Some((*first, words))
+            }
+            _ => None,
         }
     }
 

@@ -29,8 +29,11 @@ impl SharePartition {
             has_expired = true;
             let start = self.start;
             let mut final_count = 0;
-            self.batches.update_runs_near(&mut hint, lock.first, lock.last, |low, high, word| {
-                if !word.is_locked_until(lock.deadline_ms) {
+            let mut rest: Option<Lock> = None;
+            self.batches.update_around(&mut hint, start, lock.first(), lock.last(), |low, high, word| {
+                let Some(deadline_ms) = lock.deadline_of(word) else { return word };
+                if now.ms() < deadline_ms {
+                    rest = Some(lock.rest(deadline_ms, low, high).joined_to(rest));
                     return word;
                 }
                 if word.is_in_transition() {
@@ -46,6 +49,9 @@ impl SharePartition {
                 Word::new(state, delivery_count)
             });
             self.final_count += final_count;
+            if let Some(rest) = rest {
+                self.locks.push_rest(rest);
+            }
         }
         if has_expired {
             change.moved_start = self.settle(search_from);
@@ -73,11 +79,11 @@ impl SharePartition {
     #[inline(never)]
     fn move_deadlines_to(&mut self, oldest_ms: i64) {
         while let Some(lock) = self.locks.pop_expired(oldest_ms - 1) {
-            self.batches.update_runs(lock.first, lock.last, |_, _, word| {
-                let is_concerned = word.is_locked_until(lock.deadline_ms) && !word.is_lapsed();
-                if is_concerned { word.with_deadline(oldest_ms) } else { word }
+            self.batches.update_runs(lock.first(), lock.last(), |_, _, word| {
+                let has_ended = lock.deadline_of(word).is_some_and(|deadline_ms| deadline_ms < oldest_ms);
+                if has_ended && !word.is_lapsed() { word.with_deadline(oldest_ms) } else { word }
             });
-            self.locks.push(Lock { deadline_ms: oldest_ms, ..lock });
+            self.locks.push(lock.put_off(oldest_ms));
         }
     }
 

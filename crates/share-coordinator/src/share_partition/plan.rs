@@ -156,7 +156,7 @@ impl SharePartition {
                 if word.is_held() { word.with_deadline(deadline_ms) } else { word }
             });
         }
-        self.locks.push(Lock { deadline_ms, first: front.first().get(), last: back.last().get() });
+        self.locks.push(Lock::new(deadline_ms, front.first().get(), back.last().get()));
         self.version += 1;
     }
 
@@ -170,15 +170,64 @@ impl SharePartition {
         let mut change = Change::default();
         let mut search_from = self.first_available;
         let mut hint = Hint::default();
-        for batch in batches {
+        let mut rest = batches;
+        while let Some((batch, tail)) = rest.split_first() {
+            if !tail.is_empty() {
+                let set = self.set_split_states(rest, in_transition, &hint, &mut search_from, &mut change);
+                if 0 < set {
+                    rest = &rest[set..];
+                    continue;
+                }
+            }
             if batch.staged.is_some() {
                 self.set_pending(now, batch, in_transition);
             } else {
                 self.set_state(batch, in_transition, &mut hint, &mut search_from, &mut change);
             }
+            rest = tail;
         }
         change.moved_start = self.settle_and_tell(search_from);
         change
+    }
+
+    /// Does what [`Self::set_state`] does for as many batches, from the first on, as lie in the split tracked
+    /// batch of `hint` at or above the start offset. Returns how many.
+    #[inline(never)]
+    fn set_split_states(
+        &mut self,
+        batches: &[StateBatch],
+        in_transition: bool,
+        hint: &Hint,
+        search_from: &mut i64,
+        change: &mut Change,
+    ) -> usize {
+        let Some(front) = batches.first() else { return 0 };
+        let start = self.start;
+        let Some((first, words)) = self.batches.split_words_at(hint, front.range.first().get()) else {
+            return 0;
+        };
+        let mut finals = 0;
+        let mut is_allowed = true;
+        let mut set = 0;
+        for batch in batches {
+            let (low, high) = (batch.range.first().get(), batch.range.last().get());
+            let from = low - first;
+            let is_here = start.max(first) <= low && high - first < words.len() as i64;
+            if !is_here || batch.staged.is_some() {
+                break;
+            }
+            note_state(batch.state, low, high, &mut finals, search_from, change);
+            let word = Word::new(batch.state, batch.delivery_count);
+            let condition = Precondition::of(batch.state, in_transition);
+            for old in &mut words[from as usize..=(high - first) as usize] {
+                is_allowed &= condition.allows(*old);
+                *old = word;
+            }
+            set += 1;
+        }
+        assert!(is_allowed, "records move along the table of transitions, one change at a time");
+        self.final_count += finals;
+        set
     }
 
     #[inline(always)]
@@ -198,15 +247,7 @@ impl SharePartition {
             }
         }
         let first = first.max(self.start);
-        match batch.state {
-            RecordState::Available => {
-                *search_from = first.min(*search_from);
-                change.freed_records = true;
-            }
-            RecordState::Acknowledged | RecordState::Archived => self.final_count += last - first + 1,
-            RecordState::Archiving => change.archiving = true,
-            RecordState::Acquired | RecordState::TxPending => {}
-        }
+        note_state(batch.state, first, last, &mut self.final_count, search_from, change);
         let word = Word::new(batch.state, batch.delivery_count);
         self.batches.replace(hint, first, last, Precondition::of(batch.state, in_transition), word);
     }
@@ -242,7 +283,7 @@ impl SharePartition {
         let start = self.start;
         for member in members {
             let number = self.owner_number(Owner { staged, member });
-            self.batches.update_runs(first, last, |low, _, word| {
+            self.batches.update_around(&mut Hint::default(), start, first, last, |low, _, word| {
                 if word.owner() != member || word.state() != RecordState::Acquired {
                     return word;
                 }
@@ -273,5 +314,26 @@ impl SharePartition {
         let number = self.owners.add(owner);
         assert!(number.is_some(), "`decide_stage` leaves room for the owners that it lets in");
         number.unwrap_or(NO_OWNER)
+    }
+}
+
+/// Notes what follows from records, at or above the start offset, that are now in `state`.
+#[inline(always)]
+fn note_state(
+    state: RecordState,
+    first: i64,
+    last: i64,
+    final_count: &mut i64,
+    search_from: &mut i64,
+    change: &mut Change,
+) {
+    match state {
+        RecordState::Available => {
+            *search_from = first.min(*search_from);
+            change.freed_records = true;
+        }
+        RecordState::Acknowledged | RecordState::Archived => *final_count += last - first + 1,
+        RecordState::Archiving => change.archiving = true,
+        RecordState::Acquired | RecordState::TxPending => {}
     }
 }

@@ -2,6 +2,7 @@
 
 use sharemark_protocol::{ErrorCode, OffsetRange, Producer, Timestamp};
 
+use super::batches::Hint;
 use super::locks::Lock;
 use super::word::{NO_OWNER, Word};
 use super::{Change, SharePartition, SharePartitionConfig, StatePlan};
@@ -64,7 +65,7 @@ impl SharePartition {
         let owners = &self.owners;
         let mut final_count = 0;
         let locks = &mut self.locks;
-        self.batches.update_runs(first, last, |low, high, word| {
+        self.batches.update_around(&mut Hint::default(), start, first, last, |low, high, word| {
             let is_owned = if is_overtaken {
                 word.state() == RecordState::Acquired && word.is_in_transition()
             } else {
@@ -83,7 +84,7 @@ impl SharePartition {
                 };
                 if member != NO_OWNER && 0 < lock_ms_left && !word.is_lapsed() {
                     let deadline_ms = now.plus_ms(lock_ms_left).ms();
-                    locks.push(Lock { deadline_ms, first: low, last: high });
+                    locks.push(Lock::new(deadline_ms, low, high));
                     return Word::acquired(word.delivery_count(), member, deadline_ms);
                 }
             }

@@ -2,6 +2,7 @@
 
 use sharemark_protocol::Timestamp;
 
+use super::batches::Hint;
 use super::plan::{push_joined, range};
 use super::word::Word;
 use super::{Change, SharePartition, SharePartitionConfig, StatePlan};
@@ -85,7 +86,7 @@ impl SharePartition {
         let (first, last) = (batch.range.first().get(), batch.range.last().get());
         let start = self.start;
         let mut final_count = 0;
-        self.batches.update_runs(first, last, |low, high, word| {
+        self.batches.update_around(&mut Hint::default(), start, first, last, |low, high, word| {
             if !word.is_lapsed() {
                 return word.without_transition();
             }

@@ -131,11 +131,6 @@ impl Word {
         self.0 & (STATE_BITS | TRANSITION) == RecordState::TxPending as u64
     }
 
-    /// Returns whether the record is acquired, in transition or not, with a lock that ends at `deadline_ms`.
-    pub(super) const fn is_locked_until(self, deadline_ms: i64) -> bool {
-        self.0 & STATE_BITS == RecordState::Acquired as u64 && self.0 >> LOCK_SHIFT == lock_bits(deadline_ms)
-    }
-
     /// Returns whether a change is being stored.
     pub(super) const fn is_in_transition(self) -> bool {
         self.0 & TRANSITION != 0

@@ -1,6 +1,7 @@
 //! Locks, their ends, renewals, and changes that are still being stored.
 
 use super::*;
+use crate::share_partition::word::LOCK_DURATION_MS_MAX;
 
 fn held(duration_ms: i64) -> Driver {
     let mut driver = Driver::new(&[10]);
@@ -100,8 +101,84 @@ fn deadlines_of_what_is_done_do_not_pile_up() {
             assert_eq!(driver.accept("A", index - 10, index - 10), ErrorCode::None);
         }
     }
-    assert!(driver.partition.locks.len() <= 64, "{}", driver.partition.locks.len());
+    assert!(driver.partition.locks.len() <= 50, "{}", driver.partition.locks.len());
     assert_eq!(driver.expire(40_000).len(), 2);
+}
+
+/// 1,600 records, of one batch, that were locked at 1,600 times.
+fn locked_one_by_one() -> Driver {
+    let mut driver = Driver::new(&[1_600]);
+    for index in 0..1_600 {
+        driver.now = at(index);
+        let expected = format!("{index}-{index}×1");
+        assert_eq!(driver.fetch_with("A", 1, 1, AcquireMode::RecordLimit), expected);
+    }
+    driver
+}
+
+#[test]
+fn deadlines_of_all_records_take_room_for_an_eighth_of_them() {
+    let driver = locked_one_by_one();
+    assert!(driver.partition.locks.len() <= 200, "{}", driver.partition.locks.len());
+}
+
+#[test]
+fn deadlines_that_share_an_entry_stay_exact() {
+    let mut driver = locked_one_by_one();
+    for index in [0, 1, 2, 700] {
+        assert_eq!(driver.accept("A", index, index), ErrorCode::None);
+    }
+    for index in 3..1_600 {
+        let deadline = 30_000 + index;
+        assert!(driver.expire(deadline - 1).is_empty(), "{index}");
+        let expected = [stored(index, index, RecordState::Available, 1)];
+        let expected = if index == 700 { &[][..] } else { &expected };
+        assert_eq!(driver.expire(deadline), expected, "{index}");
+    }
+    assert_eq!(driver.partition.poll_timeout(), None);
+}
+
+#[test]
+fn locks_of_other_durations_join_an_entry_that_many_share() {
+    let mut driver = locked_one_by_one();
+    driver.now = at(2_000);
+    for (first, last, duration_ms) in
+        [(900, 900, 28_700), (10, 20, 28_000), (30, 30, 40_000), (1_599, 1_599, 1)]
+    {
+        driver.config.lock_duration_ms = duration_ms;
+        assert_eq!(driver.acknowledge("A", &[(first, last, &[4])]), ErrorCode::None);
+    }
+    driver.partition.check_invariants();
+    assert_eq!(driver.expire(2_001), [stored(1_599, 1_599, RecordState::Available, 1)]);
+    assert_eq!(driver.expire(29_999), []);
+    let mut batches = driver.expire(30_000);
+    batches.sort_by_key(|batch| batch.range.first());
+    assert_eq!(batches, [stored(0, 0, RecordState::Available, 1), stored(10, 20, RecordState::Available, 1)]);
+    assert_eq!(
+        driver.expire(30_030),
+        [stored(1, 9, RecordState::Available, 1), stored(21, 29, RecordState::Available, 1)]
+    );
+    assert_eq!(driver.expire(30_699).len(), 1);
+    let mut batches = driver.expire(30_700);
+    batches.sort_by_key(|batch| batch.range.first());
+    assert_eq!(
+        batches,
+        [stored(700, 700, RecordState::Available, 1), stored(900, 900, RecordState::Available, 1)]
+    );
+    assert_eq!(driver.expire(41_999).len(), 2);
+    assert_eq!(driver.expire(42_000), [stored(30, 30, RecordState::Available, 1)]);
+}
+
+#[test]
+fn a_clock_may_jump_over_some_of_the_deadlines_that_share_an_entry() {
+    let mut driver = locked_one_by_one();
+    let jump_ms = 30_800 + LOCK_DURATION_MS_MAX;
+    driver.now = at(jump_ms);
+    assert_eq!(driver.acknowledge("A", &[(1_000, 1_000, &[4])]), ErrorCode::None);
+    driver.partition.check_invariants();
+    let freed = [stored(0, 999, RecordState::Available, 1), stored(1_001, 1_599, RecordState::Available, 1)];
+    assert_eq!(driver.expire(jump_ms), freed);
+    assert_eq!(driver.expire(jump_ms + 30_000), [stored(1_000, 1_000, RecordState::Available, 1)]);
 }
 
 #[test]

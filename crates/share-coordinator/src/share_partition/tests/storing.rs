@@ -81,11 +81,9 @@ fn a_plan_is_applied_to_the_state_it_was_made_for() {
 fn a_record_needs_at_most_sixteen_bytes() {
     assert_eq!(size_of::<word::Word>(), 8);
     assert_eq!(size_of::<batches::Batch>(), 32);
-    assert_eq!(size_of::<locks::Lock>(), 24);
-    // Ranges of five, each acquired by itself and split, with a deadline of its own.
-    assert!(size_of::<batches::Batch>() + 5 * size_of::<word::Word>() + size_of::<locks::Lock>() <= 5 * 20);
-    // One record batch, acquired five at a time: the deadlines are all that comes on top.
-    assert!(500 * size_of::<word::Word>() + 100 * size_of::<locks::Lock>() <= 500 * 16);
+    assert_eq!(size_of::<locks::Lock>(), 32);
+    // A list of deadlines is rebuilt when it has one for each eight records, and has room for twice as many at most.
+    assert!(size_of::<word::Word>() + 2 * size_of::<locks::Lock>() / 8 <= 16);
 }
 
 #[test]

@@ -11,8 +11,8 @@ fn fields_do_not_touch_each_other() {
                     assert_eq!(word.delivery_count(), count);
                     assert_eq!(word.owner(), owner);
                     assert_eq!(word.lock_ms_left(deadline), 0);
-                    assert!(word.is_locked_until(deadline));
-                    assert!(!word.is_locked_until(deadline + 1));
+                    assert_eq!(word.deadline_ms(deadline), deadline);
+                    assert_eq!(word.deadline_ms(deadline - 1), deadline);
                 }
                 assert!(word.is_held_by(owner));
                 assert!(!word.is_held_by(owner + 1));
