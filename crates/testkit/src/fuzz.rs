@@ -21,7 +21,7 @@ pub use recorder::record;
 pub use records::run_records;
 pub use state_records::run_state_records;
 
-pub use crate::model::share_partition::run_operations;
+pub use sharemark_share_model::run_operations;
 
 /// A fuzz target: its name, and what it does with an input.
 pub type Target = (&'static str, fn(&[u8]));

@@ -3,7 +3,6 @@
 pub mod client;
 pub mod fuzz;
 pub mod http;
-pub mod model;
 pub mod process;
 pub mod records;
 pub mod sim;

@@ -13,8 +13,8 @@ use crate::StateBatch;
 impl SharePartition {
     /// Gives up every record whose lock has ended by `now`.
     ///
-    /// `batches` receives what has to be stored, without waiting for it: a lapse is never taken back. A
-    /// record in transition is given up when its change fails.
+    /// `batches` receives what has to be stored, in no certain order and without waiting for it: a lapse is never taken
+    /// back. A record in transition is given up when its change fails.
     pub fn expire(
         &mut self,
         now: Timestamp,

@@ -79,7 +79,7 @@ pub(super) struct Locks {
 /// One entry for so many offsets in flight is what a rebuild leaves at most.
 const OFFSETS_PER_ENTRY: i64 = 16;
 /// So many entries are always allowed after a rebuild.
-const REBUILT_LEN_MIN: usize = 8;
+const REBUILT_LEN_MIN: usize = 2;
 /// More entries are never kept by a rebuild.
 const REBUILT_LEN_MAX: usize = 1_024;
 
