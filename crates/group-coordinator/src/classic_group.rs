@@ -17,10 +17,13 @@ use std::sync::Arc;
 
 use sharemark_protocol::{ErrorCode, Timestamp};
 
+use crate::MigrationPolicy;
+use crate::embedded::PROTOCOL_TYPE;
 use crate::record::{ClassicGroupMetadata, GroupRecord};
 
 mod answer;
 mod commit;
+mod convert;
 mod deadlines;
 mod describe;
 mod heartbeat;
@@ -32,6 +35,7 @@ mod static_member;
 mod sync;
 
 pub use answer::{Caller, ClassicAnswer, ClassicPlan, JoinAnswer, JoinedMember, SyncAnswer};
+pub(crate) use answer::{ClassicChange, MemberTimes};
 pub use commit::{CommitDecision, CommitOffsets, OffsetToCommit};
 pub use describe::{DescribedClassicGroup, DescribedClassicMember};
 pub use heartbeat::{ClassicHeartbeat, ClassicHeartbeatDecision};
@@ -39,9 +43,6 @@ pub use join::JoinGroup;
 pub use leave::{LeaveAnswer, LeavingMember};
 use member::Member;
 pub use sync::SyncGroup;
-
-/// The kind of members that the protocol of Kafka's consumers has.
-const CONSUMER_PROTOCOL_TYPE: &str = "consumer";
 
 /// What applies to a classic group, from the broker's configuration.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -56,6 +57,8 @@ pub struct ClassicGroupConfig {
     pub min_session_timeout_ms: i32,
     /// The longest session: `group.max.session.timeout.ms`.
     pub max_session_timeout_ms: i32,
+    /// Whether it may become a consumer group, and a consumer group one of these: `group.consumer.migration.policy`.
+    pub migration: MigrationPolicy,
 }
 
 /// Where a classic group is in its rebalance.
@@ -154,7 +157,7 @@ impl<'a> Step<'a> {
     /// Returns what the step has come to.
     pub(crate) fn into_plan(self) -> ClassicPlan {
         let Self { group_id, group, records, answers, .. } = self;
-        ClassicPlan { group_id, group: Box::new(group), records, answers }
+        ClassicPlan { group_id, change: ClassicChange::Group(Box::new(group)), records, answers }
     }
 
     /// Has the group stored as it is now.
@@ -254,7 +257,7 @@ impl ClassicGroup {
 
     /// Returns whether its members are consumers.
     fn has_consumers(&self) -> bool {
-        self.protocol_type() == CONSUMER_PROTOCOL_TYPE
+        self.protocol_type() == PROTOCOL_TYPE
     }
 
     /// Judges who claims to be a member.

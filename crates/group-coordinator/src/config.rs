@@ -13,6 +13,42 @@ pub struct GroupCoordinatorConfig {
     pub subscribed_topics_max: usize,
 }
 
+/// Whether groups change from one protocol to the other while they have members: `group.consumer.migration.policy`.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum MigrationPolicy {
+    /// Never, and no member that speaks the classic protocol joins a consumer group.
+    Disabled,
+    /// From the classic to the consumer protocol.
+    Upgrade,
+    /// From the consumer to the classic protocol.
+    Downgrade,
+    /// Either way.
+    Bidirectional,
+}
+
+impl MigrationPolicy {
+    /// Returns the policy of this name, whatever its letters' case.
+    pub fn from_name(name: &str) -> Option<Self> {
+        let policies = [
+            ("disabled", Self::Disabled),
+            ("upgrade", Self::Upgrade),
+            ("downgrade", Self::Downgrade),
+            ("bidirectional", Self::Bidirectional),
+        ];
+        policies.into_iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, policy)| policy)
+    }
+
+    /// Returns whether a classic group becomes a consumer group.
+    pub(crate) const fn upgrades(self) -> bool {
+        matches!(self, Self::Upgrade | Self::Bidirectional)
+    }
+
+    /// Returns whether a consumer group becomes a classic group.
+    pub(crate) const fn downgrades(self) -> bool {
+        matches!(self, Self::Downgrade | Self::Bidirectional)
+    }
+}
+
 /// What applies to one consumer group: the broker's settings, overridden by the group's own.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ConsumerGroupConfig {

@@ -24,6 +24,7 @@ use crate::record::{
 use crate::{GroupEpoch, TopicPartitions};
 
 mod assignor;
+mod classic;
 mod describe;
 mod heartbeat;
 mod leave;
@@ -35,8 +36,9 @@ mod regexes;
 mod target;
 
 pub use assignor::ConsumerAssignor;
+pub(crate) use classic::ConvertedMember;
 pub use describe::{DescribedConsumer, DescribedConsumerGroup};
-pub(crate) use heartbeat::{ConsumerContext, RebalanceDeadline};
+pub(crate) use heartbeat::{ConsumerContext, DeadlineChange};
 pub use heartbeat::{
     ConsumerHeartbeat, ConsumerHeartbeatAnswer, ConsumerHeartbeatDecision, ConsumerHeartbeatPlan,
 };

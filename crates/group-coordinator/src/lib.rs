@@ -17,6 +17,7 @@ mod assignor;
 mod classic_group;
 mod config;
 mod consumer_group;
+mod embedded;
 mod epoch;
 mod group_deadlines;
 mod offsets;
@@ -32,7 +33,7 @@ pub use classic_group::{
     CommitDecision, CommitOffsets, DescribedClassicGroup, DescribedClassicMember, JoinAnswer, JoinGroup,
     JoinedMember, LeaveAnswer, LeavingMember, OffsetToCommit, SyncAnswer, SyncGroup,
 };
-pub use config::{ConsumerGroupConfig, GroupCoordinatorConfig, ShareGroupConfig};
+pub use config::{ConsumerGroupConfig, GroupCoordinatorConfig, MigrationPolicy, ShareGroupConfig};
 pub use consumer_group::{
     ConsumerAssignor, ConsumerGroupState, ConsumerHeartbeat, ConsumerHeartbeatAnswer,
     ConsumerHeartbeatDecision, ConsumerHeartbeatPlan, DescribedConsumer, DescribedConsumerGroup,

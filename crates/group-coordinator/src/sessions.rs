@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use sharemark_protocol::Timestamp;
 
+use crate::consumer_group::DeadlineChange;
+
 /// The deadlines of all members of a shard. Not in the log: it starts anew when a shard is loaded.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sessions {
@@ -27,6 +29,20 @@ impl Sessions {
         if let Some(deadline) = self.by_member.remove(&(group_id.clone(), member_id.clone())) {
             self.by_deadline.remove(&(deadline, group_id.clone(), member_id.clone()));
         }
+    }
+
+    /// Makes of a member's deadline what a decision has come to.
+    pub(crate) fn change(&mut self, group_id: &Arc<str>, member_id: &Arc<str>, change: DeadlineChange) {
+        match change {
+            DeadlineChange::Kept => {}
+            DeadlineChange::Ended => self.remove(group_id, member_id),
+            DeadlineChange::At(deadline) => self.extend(group_id, member_id, deadline),
+        }
+    }
+
+    /// Returns whether a member has a deadline.
+    pub(crate) fn contains(&self, group_id: &Arc<str>, member_id: &Arc<str>) -> bool {
+        self.by_member.contains_key(&(group_id.clone(), member_id.clone()))
     }
 
     /// Returns the earliest deadline with its group and member.

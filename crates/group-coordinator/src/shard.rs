@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use sharemark_protocol::{ErrorCode, MemberEpoch, Offset, Timestamp, TopicId};
 
-use crate::classic_group::ClassicGroup;
+use crate::classic_group::{ClassicGroup, ClassicGroupConfig, ClassicPlan};
 use crate::consumer_group::ConsumerGroup;
 use crate::group_deadlines::GroupDeadlines;
 use crate::offsets::Offsets;
@@ -24,8 +24,10 @@ use crate::{
 mod admin;
 mod classic;
 mod consumer;
+mod migration;
 mod offsets;
 
+use migration::Departure;
 pub use offsets::{FetchedOffset, OffsetDeleteDecision};
 
 /// A group of any type; their ids are one namespace.
@@ -61,6 +63,10 @@ pub struct GroupCoordinatorShard {
     sessions: Sessions,
     /// Until when members of consumer groups have to have given partitions up.
     rebalances: Sessions,
+    /// Until when classic members of consumer groups have to join anew that were told to.
+    joins: Sessions,
+    /// Until when those that have joined have to ask for their assignment.
+    syncs: Sessions,
     /// When something happens in a classic group by itself.
     classic_deadlines: GroupDeadlines,
 }
@@ -74,6 +80,8 @@ pub struct ExpiredMember {
     pub member_id: Arc<str>,
     /// What to append, then to replay.
     pub records: Vec<GroupRecord>,
+    /// The classic group that is left of a consumer group, to hand to `apply_classic` after that.
+    pub downgraded: Option<ClassicPlan>,
 }
 
 /// A group as `ListGroups` shows it.
@@ -103,6 +111,8 @@ impl GroupCoordinatorShard {
             soft: BTreeMap::new(),
             sessions: Sessions::default(),
             rebalances: Sessions::default(),
+            joins: Sessions::default(),
+            syncs: Sessions::default(),
             classic_deadlines: GroupDeadlines::default(),
         }
     }
@@ -226,7 +236,14 @@ impl GroupCoordinatorShard {
                     self.classic_deadlines.set(group_id, group.first_deadline());
                     continue;
                 }
-                Group::Consumer(group) => (consumer_session_ms(group_id), group.members().keys().collect()),
+                Group::Consumer(group) => {
+                    for (member_id, deadline) in group.classic_sessions(now) {
+                        self.sessions.extend(group_id, &member_id, deadline);
+                    }
+                    let members = group.members().iter();
+                    let others = members.filter(|(_, member)| member.classic_session_ms().is_none());
+                    (consumer_session_ms(group_id), others.map(|(member_id, _)| member_id).collect())
+                }
                 Group::Share(group) => (share_session_ms(group_id), group.members().keys().collect()),
             };
             for member_id in member_ids {
@@ -237,24 +254,37 @@ impl GroupCoordinatorShard {
 
     /// Returns when the next member may have to be removed.
     pub fn poll_timeout(&self) -> Option<Timestamp> {
-        let firsts = [self.sessions.first(), self.rebalances.first()];
-        let member = firsts.into_iter().flatten().map(|(deadline, _, _)| *deadline).min();
+        let member = self.first_deadlines().map(|(deadline, _, _)| *deadline).min();
         let classic = self.classic_deadlines.first().map(|(deadline, _)| *deadline);
         [member, classic].into_iter().flatten().min()
     }
 
-    /// Decides the removal of one member whose session ran out by `now`, or that did not give partitions up in
-    /// time; changes nothing. Append, replay and call again until it returns `None`.
-    pub fn decide_expired(&self, now: Timestamp, topics: &impl Topics) -> Option<ExpiredMember> {
-        let firsts = [self.sessions.first(), self.rebalances.first()];
-        let (_, group_id, member_id) =
-            firsts.into_iter().flatten().find(|(deadline, _, _)| *deadline <= now)?;
-        let records = match self.groups.get(group_id) {
-            Some(Group::Consumer(group)) => group.decide_removal(group_id, member_id, topics),
-            Some(Group::Share(group)) => group.decide_removal(group_id, member_id, topics),
+    /// Returns the first deadline of each kind that members of share and consumer groups have.
+    fn first_deadlines(&self) -> impl Iterator<Item = &(Timestamp, Arc<str>, Arc<str>)> {
+        [&self.sessions, &self.rebalances, &self.joins, &self.syncs].into_iter().filter_map(Sessions::first)
+    }
+
+    /// Decides the removal of one member whose session ran out by `now`, or that did not give partitions up, join anew
+    /// or ask for its assignment in time; changes nothing. Append, replay, apply and call again until it returns `None`.
+    pub fn decide_expired(
+        &self,
+        now: Timestamp,
+        topics: &impl Topics,
+        config: &ClassicGroupConfig,
+    ) -> Option<ExpiredMember> {
+        let (_, group_id, member_id) = self.first_deadlines().find(|(deadline, _, _)| *deadline <= now)?;
+        let departure = match self.groups.get(group_id) {
+            Some(Group::Consumer(group)) => {
+                let leaving = [member_id.clone()].into();
+                Self::decide_departure(now, (group_id, group), &leaving, topics, config)
+            }
+            Some(Group::Share(group)) => {
+                Departure { records: group.decide_removal(group_id, member_id, topics), downgraded: None }
+            }
             Some(Group::Classic(_)) | None => unreachable!("only members of groups have sessions"),
         };
-        Some(ExpiredMember { group_id: group_id.clone(), member_id: member_id.clone(), records })
+        let Departure { records, downgraded } = departure;
+        Some(ExpiredMember { group_id: group_id.clone(), member_id: member_id.clone(), records, downgraded })
     }
 
     /// Applies one record of the log, live or at recovery. It cannot fail.
@@ -316,8 +346,7 @@ impl GroupCoordinatorShard {
             Some(Group::Classic(_)) | None => Vec::new(),
         };
         for member_id in member_ids {
-            self.sessions.remove(group_id, &member_id);
-            self.rebalances.remove(group_id, &member_id);
+            self.forget_deadlines(group_id, &member_id);
         }
         self.soft.remove(group_id);
         self.classic_deadlines.set(group_id, None);
@@ -425,10 +454,10 @@ impl GroupCoordinatorShard {
             }
         }
         self.offsets.check_invariants();
-        self.sessions.check_invariants();
-        self.rebalances.check_invariants();
+        let deadlines = [&self.sessions, &self.rebalances, &self.joins, &self.syncs];
+        deadlines.into_iter().for_each(Sessions::check_invariants);
         self.check_classic_deadlines();
-        for (group_id, member_id) in self.sessions.members().chain(self.rebalances.members()) {
+        for (group_id, member_id) in deadlines.into_iter().flat_map(Sessions::members) {
             let is_member = match self.groups.get(group_id) {
                 Some(Group::Consumer(group)) => group.members().contains_key(member_id),
                 Some(Group::Share(group)) => group.members().contains_key(member_id),

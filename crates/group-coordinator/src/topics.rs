@@ -29,6 +29,8 @@ pub trait Topics {
     fn names(&self) -> impl Iterator<Item = &str>;
     /// Returns the topic called `name`, or `None` if there is none.
     fn topic(&self, name: &str) -> Option<TopicFacts>;
+    /// Returns the name of the topic with this id, or `None` if there is none.
+    fn name(&self, id: TopicId) -> Option<&str>;
 }
 
 /// Returns Kafka's hash of one topic's metadata; nodes have no rack here.

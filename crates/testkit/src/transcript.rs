@@ -8,6 +8,7 @@ mod classic;
 mod cluster;
 mod consumer;
 mod core;
+mod embedded;
 mod fetch_session;
 mod groups;
 mod internal;

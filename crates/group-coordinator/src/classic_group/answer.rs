@@ -6,20 +6,46 @@ use bytes::Bytes;
 use sharemark_protocol::ErrorCode;
 
 use super::ClassicGroup;
+use crate::consumer_group::DeadlineChange;
 use crate::record::GroupRecord;
 
 /// Names a request that waits for the group; the broker hands it in and gets it back with the answer.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub struct Caller(pub u64);
 
-/// What a step of a classic group comes to: append and replay the records, then apply it.
+/// What a request of a member that speaks the classic protocol comes to: append and replay the records, then apply it.
 #[derive(Clone, Debug)]
 pub struct ClassicPlan {
     pub(crate) group_id: Arc<str>,
-    pub(crate) group: Box<ClassicGroup>,
+    pub(crate) change: ClassicChange,
     /// What has to be appended, then replayed.
     pub records: Vec<GroupRecord>,
     pub(crate) answers: Vec<(Caller, ClassicAnswer)>,
+}
+
+/// What of a group changes that is not in the log.
+#[derive(Clone, Debug)]
+pub(crate) enum ClassicChange {
+    /// The classic group is this one.
+    Group(Box<ClassicGroup>),
+    /// A member of a consumer group has other deadlines.
+    Member(MemberTimes),
+    /// Nothing but the log.
+    Nothing,
+}
+
+/// What becomes of the deadlines of a consumer group's member that speaks the classic protocol.
+#[derive(Clone, Debug)]
+pub(crate) struct MemberTimes {
+    pub(crate) member_id: Arc<str>,
+    /// Until when it has to be heard of.
+    pub(crate) session: DeadlineChange,
+    /// Until when it has to join anew, once it was told to.
+    pub(crate) join: DeadlineChange,
+    /// Until when it has to ask for its assignment, once it has joined.
+    pub(crate) sync: DeadlineChange,
+    /// The version of the topics that the group's hash was compared with, `None` if it was not.
+    pub(crate) topics_version: Option<u64>,
 }
 
 /// An answer to a request that may have waited.

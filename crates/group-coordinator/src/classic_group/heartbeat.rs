@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use sharemark_protocol::{ErrorCode, Timestamp};
 
-use super::{ClassicGroup, ClassicGroupState};
+use super::{ClassicGroup, ClassicGroupState, MemberTimes};
 
 /// A Heartbeat.
 #[derive(Clone, Copy, Debug)]
@@ -26,6 +26,8 @@ pub struct ClassicHeartbeatDecision {
     pub error: ErrorCode,
     pub(crate) group_id: Arc<str>,
     pub(crate) member_id: Arc<str>,
+    /// What becomes of the member's deadlines, if its group is a consumer group.
+    pub(crate) times: Option<MemberTimes>,
 }
 
 impl ClassicGroup {

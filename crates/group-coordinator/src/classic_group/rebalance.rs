@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use sharemark_protocol::messages::consumer_protocol_subscription::ConsumerProtocolSubscription;
-use sharemark_protocol::{ErrorCode, Message, Reader};
+use sharemark_protocol::ErrorCode;
 
 use super::answer::{ClassicAnswer, JoinAnswer, SyncAnswer};
 use super::{ClassicGroup, ClassicGroupState, JoinDeadline, Step};
+use crate::embedded::read_topic_names;
 
 impl Step<'_> {
     /// Begins a rebalance, or ends the one that is under way if it was waiting for this.
@@ -205,19 +205,8 @@ impl ClassicGroup {
         let protocol = self.protocol.as_deref()?;
         let mut topics = BTreeSet::new();
         for member in self.members.values() {
-            topics.extend(read_topics(member.metadata(protocol)?)?);
+            topics.extend(read_topic_names(member.metadata(protocol)?)?);
         }
         Some(topics)
     }
-}
-
-/// Returns the topics of a consumer's metadata, which begins alike in every version.
-fn read_topics(metadata: &Bytes) -> Option<Vec<Arc<str>>> {
-    let mut reader = Reader::new(metadata);
-    let version = reader.read_i16().ok()?;
-    if version < 0 {
-        return None;
-    }
-    let subscription = ConsumerProtocolSubscription::decode(0, &mut reader).ok()?;
-    Some(subscription.topics.iter().map(|name| name.to_arc()).collect())
 }

@@ -8,6 +8,7 @@ use sharemark_protocol::{ErrorCode, MemberEpoch, Timestamp, TopicId};
 use super::members::{Joined, Members};
 use super::regexes::RegexChange;
 use super::{ConsumerGroup, ConsumerMember};
+use crate::classic_group::{Caller, ClassicAnswer, ClassicPlan};
 use crate::record::{ConsumerGroupMetadata, ConsumerGroupRecord, ConsumerMemberState, GroupRecord};
 use crate::refusal::is_blank;
 use crate::topics::{Topics, metadata_hash};
@@ -128,21 +129,65 @@ pub struct ConsumerHeartbeatDecision {
 }
 
 /// What a heartbeat changes that is not in the log.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct ConsumerHeartbeatPlan {
     pub(crate) group_id: Arc<str>,
     pub(crate) member_id: Arc<str>,
     /// Until when the next heartbeat has to come; `None` if the member left, for a while or for good.
     pub(crate) session_deadline: Option<Timestamp>,
     /// Until when the member has to have given partitions up.
-    pub(crate) rebalance: RebalanceDeadline,
+    pub(crate) rebalance: DeadlineChange,
     /// The version of the topics that the group's hash was compared with, `None` if it was not.
     pub(crate) topics_version: Option<u64>,
+    /// Until when the members have to be heard of that a classic group has brought along.
+    pub(crate) converted: Vec<(Arc<str>, Timestamp)>,
+    /// Whoever waited for that classic group.
+    pub(crate) answers: Vec<(Caller, ClassicAnswer)>,
+    /// The classic group that is left.
+    pub(crate) downgraded: Option<ClassicPlan>,
 }
 
-/// What becomes of the time by which a member has to have given partitions up.
+impl ConsumerHeartbeatPlan {
+    /// Returns the plan of a heartbeat that changes nothing but that the member was heard of.
+    fn heard_of(
+        group_id: &Arc<str>,
+        member_id: Arc<str>,
+        context: &ConsumerContext<'_, impl Topics>,
+    ) -> Self {
+        Self {
+            session_deadline: Some(context.now.plus_ms(context.config.session_timeout_ms)),
+            rebalance: DeadlineChange::Kept,
+            ..Self::gone(group_id.clone(), member_id)
+        }
+    }
+
+    /// Returns the plan of a member that leaves.
+    pub(crate) const fn gone(group_id: Arc<str>, member_id: Arc<str>) -> Self {
+        Self {
+            group_id,
+            member_id,
+            session_deadline: None,
+            rebalance: DeadlineChange::Ended,
+            topics_version: None,
+            converted: Vec::new(),
+            answers: Vec::new(),
+            downgraded: None,
+        }
+    }
+}
+
+/// Where a member has got by a request.
+pub(super) struct Progress {
+    pub(super) member: ConsumerMember,
+    /// Whether the group's regular expressions are to be looked up.
+    pub(super) resolves_regexes: bool,
+    /// The version of the topics that the group's hash was compared with, `None` if it was not.
+    pub(super) topics_version: Option<u64>,
+}
+
+/// What becomes of a time by which a member has to have done something.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum RebalanceDeadline {
+pub(crate) enum DeadlineChange {
     /// It stays as it is.
     Kept,
     /// There is none any more.
@@ -180,64 +225,65 @@ impl ConsumerGroup {
         let joined = self.judge_member(group_id, request, context.config, &mut records)?;
         let mut updated = joined.member.clone();
         update_metadata(&mut updated, request);
-        if updated != joined.member {
-            records.push(ConsumerGroupRecord::MemberMetadata {
-                group_id: group_id.clone(),
-                member_id: joined.member_id.clone(),
-                value: Some(updated.metadata.clone()),
-            });
-        }
+        joined.note_updated(group_id, &updated, &mut records);
         if self.is_settled_for(&joined, &updated, context) {
             // By far the most heartbeats; they cost the same however large the group is.
-            let answer = answer(request, &joined, &updated, context.config);
-            let plan = ConsumerHeartbeatPlan {
-                group_id: group_id.clone(),
-                member_id: joined.member_id,
-                session_deadline: Some(context.now.plus_ms(context.config.session_timeout_ms)),
-                rebalance: RebalanceDeadline::Kept,
-                topics_version: None,
-            };
             return Ok(ConsumerHeartbeatDecision {
                 records: Vec::new(),
-                answer,
+                answer: answer(request, &joined, &updated, context.config),
                 resolves_regexes: false,
-                plan,
+                plan: ConsumerHeartbeatPlan::heard_of(group_id, joined.member_id, context),
             });
         }
+        let owned = request.owned.as_deref();
+        let progress = self.decide_progress(group_id, &joined, &updated, owned, context, &mut records)?;
+        let answer = answer(request, &joined, &progress.member, context.config);
+        Ok(ConsumerHeartbeatDecision {
+            records: records.into_iter().map(GroupRecord::Consumer).collect(),
+            answer,
+            resolves_regexes: progress.resolves_regexes,
+            plan: ConsumerHeartbeatPlan {
+                rebalance: rebalance_deadline(&updated, &progress.member, context.now),
+                topics_version: progress.topics_version,
+                ..ConsumerHeartbeatPlan::heard_of(group_id, joined.member_id, context)
+            },
+        })
+    }
+
+    /// Takes over what a member says of itself now, raises the group's epoch and computes a new target if that asks for
+    /// it, and puts the member on its way there. `owned` is what it says it has.
+    pub(super) fn decide_progress(
+        &self,
+        group_id: &Arc<str>,
+        joined: &Joined,
+        updated: &ConsumerMember,
+        owned: Option<&[(TopicId, Vec<i32>)]>,
+        context: &ConsumerContext<'_, impl Topics>,
+        records: &mut Vec<ConsumerGroupRecord>,
+    ) -> Result<Progress, Refusal> {
         let names_changed =
             joined.member.metadata.subscribed_topic_names != updated.metadata.subscribed_topic_names;
-        let members = self.members_with(&joined, &updated);
-        let regex = self.judge_regex(group_id, &joined.member, &updated, &members, context, &mut records)?;
+        let members = self.members_with(joined, updated);
+        let regex = self.judge_regex(group_id, &joined.member, updated, &members, context, records)?;
         let raises = names_changed
             || regex.change == RegexChange::Resolved
             || self.preferred_assignor(&self.view(), context.config)
                 != self.preferred_assignor(&members, context.config);
-        let epochs = self.decide_epoch(group_id, raises, &members, regex.dropped, context, &mut records);
-        let target = self.decide_target(group_id, epochs.group, &joined, &members, context, &mut records);
+        let epochs = self.decide_epoch(group_id, raises, &members, regex.dropped, context, records);
+        let target = self.decide_target(group_id, epochs.group, joined, &members, context, records);
         let resubscribed = names_changed || regex.change != RegexChange::None;
-        let owned = request.owned.as_deref();
-        let reconciled = self.reconcile(&updated, &target, resubscribed, owned, context.topics)?;
-        if reconciled != updated {
+        let member = self.reconcile(updated, &target, resubscribed, owned, context.topics)?;
+        if member != *updated {
             records.push(ConsumerGroupRecord::CurrentMemberAssignment {
                 group_id: group_id.clone(),
                 member_id: joined.member_id.clone(),
-                value: Some(reconciled.assignment.clone()),
+                value: Some(member.assignment.clone()),
             });
         }
-        let rebalance = rebalance_deadline(&updated, &reconciled, context.now);
-        let topics_version = epochs.compared.then(|| context.topics.version());
-        let answer = answer(request, &joined, &reconciled, context.config);
-        Ok(ConsumerHeartbeatDecision {
-            records: records.into_iter().map(GroupRecord::Consumer).collect(),
-            answer,
+        Ok(Progress {
+            member,
             resolves_regexes: regex.resolves,
-            plan: ConsumerHeartbeatPlan {
-                group_id: group_id.clone(),
-                member_id: joined.member_id,
-                session_deadline: Some(context.now.plus_ms(context.config.session_timeout_ms)),
-                rebalance,
-                topics_version,
-            },
+            topics_version: epochs.compared.then(|| context.topics.version()),
         })
     }
 
@@ -315,15 +361,15 @@ fn answer(
     }
 }
 
-fn rebalance_deadline(before: &ConsumerMember, after: &ConsumerMember, now: Timestamp) -> RebalanceDeadline {
+fn rebalance_deadline(before: &ConsumerMember, after: &ConsumerMember, now: Timestamp) -> DeadlineChange {
     if before == after {
-        return RebalanceDeadline::Kept;
+        return DeadlineChange::Kept;
     }
     match after.assignment.state {
-        ConsumerMemberState::UnrevokedPartitions => RebalanceDeadline::At(after.rebalance_deadline(now)),
+        ConsumerMemberState::UnrevokedPartitions => DeadlineChange::At(after.rebalance_deadline(now)),
         ConsumerMemberState::Stable
         | ConsumerMemberState::UnreleasedPartitions
-        | ConsumerMemberState::Unknown => RebalanceDeadline::Ended,
+        | ConsumerMemberState::Unknown => DeadlineChange::Ended,
     }
 }
 

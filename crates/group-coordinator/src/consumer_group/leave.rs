@@ -34,6 +34,11 @@ impl ConsumerGroup {
     /// Decides the removal of the whole group.
     pub(crate) fn decide_delete(&self, group_id: &Arc<str>) -> Vec<GroupRecord> {
         assert!(self.members.is_empty(), "only a group without members is deleted");
+        self.group_tombstones(group_id).into_iter().map(GroupRecord::Consumer).collect()
+    }
+
+    /// Returns the tombstones of all but the members, that of the target assignment first.
+    pub(super) fn group_tombstones(&self, group_id: &Arc<str>) -> Vec<ConsumerGroupRecord> {
         let regexes = self.resolved.keys().map(|regex| ConsumerGroupRecord::RegularExpression {
             group_id: group_id.clone(),
             regex: regex.clone(),
@@ -44,30 +49,30 @@ impl ConsumerGroup {
             ConsumerGroupRecord::PartitionMetadata { group_id: group_id.clone(), value: None },
             ConsumerGroupRecord::Metadata { group_id: group_id.clone(), value: None },
         ];
-        [head].into_iter().chain(regexes).chain(tail).map(GroupRecord::Consumer).collect()
+        [head].into_iter().chain(regexes).chain(tail).collect()
     }
 
-    /// Decides the removal of a member. What it held is dealt out by the next heartbeat of another.
+    /// Decides the removal of members. What they held is dealt out by the next heartbeat of another.
     pub(crate) fn decide_removal(
         &self,
         group_id: &Arc<str>,
-        member_id: &Arc<str>,
+        leaving: &BTreeSet<Arc<str>>,
         topics: &impl Topics,
     ) -> Vec<GroupRecord> {
-        assert!(self.members.contains_key(member_id), "only a member can be removed");
+        assert!(leaving.iter().all(|id| self.members.contains_key(id)), "only a member can be removed");
         let epoch = self.epoch.next();
-        let mut records = remove_member(group_id, member_id).to_vec();
-        let others = self.members.iter().filter(|(id, _)| *id != member_id).map(|(_, member)| member);
+        let mut records: Vec<ConsumerGroupRecord> =
+            leaving.iter().flat_map(|member_id| remove_member(group_id, member_id)).collect();
+        let others = self.members.iter().filter(|(id, _)| !leaving.contains(*id)).map(|(_, member)| member);
         let kept: BTreeSet<&str> = others.clone().filter_map(|member| member.regex()).collect();
-        let gone = self.members[member_id].regex().filter(|regex| !kept.contains(regex));
-        if let Some(regex) = gone {
-            records.push(ConsumerGroupRecord::RegularExpression {
-                group_id: group_id.clone(),
-                regex: regex.into(),
-                value: None,
-            });
-        }
-        let resolved = self.resolved.iter().filter(|(regex, _)| Some(&***regex) != gone);
+        let regexes = leaving.iter().filter_map(|member_id| self.members[member_id].regex());
+        let gone: BTreeSet<&str> = regexes.filter(|regex| !kept.contains(regex)).collect();
+        records.extend(gone.iter().map(|regex| ConsumerGroupRecord::RegularExpression {
+            group_id: group_id.clone(),
+            regex: (*regex).into(),
+            value: None,
+        }));
+        let resolved = self.resolved.iter().filter(|(regex, _)| !gone.contains(&***regex));
         let names: BTreeSet<&Arc<str>> = others
             .flat_map(|member| &member.metadata.subscribed_topic_names)
             .chain(resolved.flat_map(|(_, resolved)| &resolved.topics))
@@ -76,7 +81,7 @@ impl ConsumerGroup {
             group_id: group_id.clone(),
             value: Some(ConsumerGroupMetadata { epoch, metadata_hash: metadata_hash(names, topics) }),
         });
-        if self.members.len() == 1 {
+        if self.members.len() == leaving.len() {
             // Nobody is left who would compute an assignment, so the epochs are made equal here.
             records.push(ConsumerGroupRecord::TargetAssignmentMetadata {
                 group_id: group_id.clone(),

@@ -22,6 +22,24 @@ pub(super) struct Joined {
     pub(super) replaces: Option<Arc<str>>,
 }
 
+impl Joined {
+    /// Has the log told what the member says of itself now, if that is something else.
+    pub(super) fn note_updated(
+        &self,
+        group_id: &Arc<str>,
+        updated: &ConsumerMember,
+        records: &mut Vec<ConsumerGroupRecord>,
+    ) {
+        if *updated != self.member {
+            records.push(ConsumerGroupRecord::MemberMetadata {
+                group_id: group_id.clone(),
+                member_id: self.member_id.clone(),
+                value: Some(updated.metadata.clone()),
+            });
+        }
+    }
+}
+
 impl ConsumerGroup {
     /// Returns the member that a request comes from, a new one if it joins.
     pub(super) fn judge_member(
@@ -88,11 +106,22 @@ impl ConsumerGroup {
                 "the instance belongs to another member",
             ));
         }
-        let mut member = before.clone();
+        Ok(self.replace_instance(group_id, owner, member_id, records))
+    }
+
+    /// Puts a member in the place of the one that was the instance so far, with all that one had.
+    pub(super) fn replace_instance(
+        &self,
+        group_id: &Arc<str>,
+        owner: &Arc<str>,
+        member_id: Arc<str>,
+        records: &mut Vec<ConsumerGroupRecord>,
+    ) -> Joined {
+        let mut member = self.members[owner].clone();
         member.assignment.member_epoch = MemberEpoch::new(0);
         member.assignment.previous_member_epoch = Some(MemberEpoch::new(0));
         records.extend(remove_member(group_id, owner));
-        let (group_id, member_id) = (group_id.clone(), member_id);
+        let group_id = group_id.clone();
         records.push(ConsumerGroupRecord::MemberMetadata {
             group_id: group_id.clone(),
             member_id: member_id.clone(),
@@ -108,8 +137,7 @@ impl ConsumerGroup {
             member_id: member_id.clone(),
             value: Some(member.assignment.clone()),
         });
-        let replaces = Some(owner.clone());
-        Ok(Joined { member_id, member, replaces })
+        Joined { member_id, member, replaces: Some(owner.clone()) }
     }
 
     /// Returns the members as they are.

@@ -1,9 +1,11 @@
 //! Doors of classic groups.
 
+use crate::ConsumerGroupConfig;
 use crate::classic_group::{
-    Caller, ClassicAnswer, ClassicGroupConfig, ClassicHeartbeat, ClassicHeartbeatDecision, ClassicPlan,
-    DescribedClassicGroup, JoinAnswer, JoinGroup, LeaveAnswer, LeavingMember, Step, SyncAnswer, SyncGroup,
+    Caller, ClassicAnswer, ClassicChange, ClassicHeartbeat, ClassicHeartbeatDecision, DescribedClassicGroup,
+    JoinAnswer, JoinGroup, LeaveAnswer, LeavingMember, Step, SyncAnswer, SyncGroup,
 };
+use crate::consumer_group::ConsumerContext;
 use crate::record::ClassicGroupMetadata;
 
 use super::*;
@@ -31,13 +33,15 @@ impl GroupCoordinatorShard {
     /// - `InvalidGroupId` if the id is empty.
     /// - `InvalidSessionTimeout` if the session is shorter or longer than allowed.
     /// - `UnknownMemberId` if the group is unknown and a member joins again.
-    /// - `InconsistentGroupProtocol` if the group is of another type.
+    /// - `InconsistentGroupProtocol` if the group is a share group, or does not take such a member.
     /// - `GroupMaxSizeReached` if the shard is full.
     pub fn decide_join_group(
         &self,
         now: Timestamp,
         request: &JoinGroup<'_>,
+        topics: &impl Topics,
         config: &ClassicGroupConfig,
+        consumer: &ConsumerGroupConfig,
     ) -> Result<ClassicPlan, JoinAnswer> {
         let refused = |error| Err(JoinAnswer::refused(error, request.member_id));
         if request.group_id.is_empty() {
@@ -65,9 +69,12 @@ impl GroupCoordinatorShard {
                 plan.records.splice(..0, group.decide_delete(group_id));
                 Ok(plan)
             }
-            Some((_, Group::Consumer(_) | Group::Share(_))) => {
-                Err(JoinAnswer::refused(ErrorCode::InconsistentGroupProtocol, ""))
+            Some((group_id, Group::Consumer(group))) => {
+                let topics_version = self.soft.get(group_id).and_then(|soft| soft.topics_version);
+                let context = ConsumerContext { now, topics, config: consumer, topics_version };
+                self.decide_join_consumer_group((group_id, group), request, &context, config)
             }
+            Some((_, Group::Share(_))) => Err(JoinAnswer::refused(ErrorCode::InconsistentGroupProtocol, "")),
             None if !request.member_id.is_empty() => refused(ErrorCode::UnknownMemberId),
             None if self.check_room().is_err() => refused(ErrorCode::GroupMaxSizeReached),
             None => {
@@ -84,13 +91,17 @@ impl GroupCoordinatorShard {
     /// # Errors
     ///
     /// - `InvalidGroupId` if the id is empty.
-    /// - `UnknownMemberId` if the group is unknown or of another type.
+    /// - `UnknownMemberId` if the group is unknown or a share group.
     pub fn decide_sync_group(
         &self,
         now: Timestamp,
         request: &SyncGroup<'_>,
+        topics: &impl Topics,
         config: &ClassicGroupConfig,
     ) -> Result<ClassicPlan, SyncAnswer> {
+        if let Ok((group_id, group)) = self.consumer_group(request.group_id) {
+            return self.decide_sync_consumer_group(now, (group_id, group), request, topics);
+        }
         let (group_id, group) = self.classic_group(request.group_id).map_err(SyncAnswer::refused)?;
         let mut step = Step::new(now, config, group_id.clone(), group);
         step.sync(request);
@@ -102,14 +113,18 @@ impl GroupCoordinatorShard {
     /// # Errors
     ///
     /// - `InvalidGroupId` if the id is empty.
-    /// - `UnknownMemberId` if the group is unknown or of another type.
+    /// - `UnknownMemberId` if the group is unknown or a share group.
     pub fn decide_leave_group(
         &self,
         now: Timestamp,
         group_id: &str,
         members: &[LeavingMember<'_>],
+        topics: &impl Topics,
         config: &ClassicGroupConfig,
     ) -> Result<(ClassicPlan, LeaveAnswer), ErrorCode> {
+        if let Ok((group_id, group)) = self.consumer_group(group_id) {
+            return Ok(Self::decide_leave_consumer_group(now, (group_id, group), members, topics, config));
+        }
         let (group_id, group) = self.classic_group(group_id)?;
         let mut step = Step::new(now, config, group_id.clone(), group);
         let answer = step.leave(members);
@@ -121,22 +136,28 @@ impl GroupCoordinatorShard {
     /// # Errors
     ///
     /// - `InvalidGroupId` if the id is empty.
-    /// - `UnknownMemberId` if the group is unknown or of another type, or has no such member.
+    /// - `UnknownMemberId` if the group is unknown or a share group, or has no such member.
     /// - `FencedInstanceId` if another member has its static place.
     /// - `IllegalGeneration` if it belongs to another generation.
     pub fn decide_classic_heartbeat(
         &self,
+        now: Timestamp,
         request: &ClassicHeartbeat<'_>,
     ) -> Result<ClassicHeartbeatDecision, ErrorCode> {
+        if let Ok((group_id, group)) = self.consumer_group(request.group_id) {
+            return self.decide_heartbeat_of_consumer_group(now, (group_id, group), request);
+        }
         let (group_id, group) = self.classic_group(request.group_id)?;
         let error = group.decide_heartbeat(request)?;
         let member_id = request.member_id.into();
-        Ok(ClassicHeartbeatDecision { error, group_id: group_id.clone(), member_id })
+        Ok(ClassicHeartbeatDecision { error, group_id: group_id.clone(), member_id, times: None })
     }
 
     /// Applies a heartbeat: the member's session begins anew.
     pub fn apply_classic_heartbeat(&mut self, now: Timestamp, decision: &ClassicHeartbeatDecision) {
-        if let Some(Group::Classic(group)) = self.groups.get_mut(&decision.group_id) {
+        if let Some(times) = &decision.times {
+            self.apply_member_times(&decision.group_id, times);
+        } else if let Some(Group::Classic(group)) = self.groups.get_mut(&decision.group_id) {
             group.apply_heard_of(&decision.member_id, now);
         }
     }
@@ -159,10 +180,16 @@ impl GroupCoordinatorShard {
     /// Applies what a step of a classic group has decided, after its records were replayed, and returns whom it
     /// answers.
     pub fn apply_classic(&mut self, plan: ClassicPlan) -> Vec<(Caller, ClassicAnswer)> {
-        let ClassicPlan { group_id, group: stepped, answers, .. } = plan;
-        if let Some(Group::Classic(group)) = self.groups.get_mut(&group_id) {
-            group.take_over(*stepped);
-            self.classic_deadlines.set(&group_id, group.first_deadline());
+        let ClassicPlan { group_id, change, answers, .. } = plan;
+        match change {
+            ClassicChange::Group(stepped) => {
+                if let Some(Group::Classic(group)) = self.groups.get_mut(&group_id) {
+                    group.take_over(*stepped);
+                    self.classic_deadlines.set(&group_id, group.first_deadline());
+                }
+            }
+            ClassicChange::Member(times) => self.apply_member_times(&group_id, &times),
+            ClassicChange::Nothing => {}
         }
         answers
     }

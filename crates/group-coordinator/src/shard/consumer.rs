@@ -1,8 +1,9 @@
 //! Doors of consumer groups.
 
+use super::migration::{Departure, Upgrade};
 use super::*;
-use crate::classic_group::ClassicGroupState;
-use crate::consumer_group::{ConsumerContext, RebalanceDeadline};
+use crate::classic_group::{Caller, ClassicAnswer, ClassicGroupState};
+use crate::consumer_group::ConsumerContext;
 use crate::{
     ConsumerGroupConfig, ConsumerHeartbeat, ConsumerHeartbeatAnswer, ConsumerHeartbeatDecision,
     ConsumerHeartbeatPlan, DescribedConsumerGroup,
@@ -28,6 +29,7 @@ impl GroupCoordinatorShard {
         request: &ConsumerHeartbeat<'_>,
         topics: &impl Topics,
         config: &ConsumerGroupConfig,
+        classic: &ClassicGroupConfig,
     ) -> Result<ConsumerHeartbeatDecision, Refusal> {
         assert!(0 <= config.assignment_interval_ms, "an interval is not negative");
         assert!(0 < config.heartbeat_interval_ms, "heartbeats have an interval");
@@ -39,18 +41,23 @@ impl GroupCoordinatorShard {
             return Err(Refusal::with(ErrorCode::InvalidRequest, "too many subscribed topics"));
         }
         if request.is_leave() {
-            return self.decide_consumer_leave(request, topics);
+            return self.decide_consumer_leave(now, request, topics, classic);
         }
         let new_group;
-        // A classic group without members makes room for a consumer group; its offsets stay.
-        let mut replaced = Vec::new();
+        let mut upgrade = Upgrade::default();
         let (group_id, group) = match self.groups.get_key_value(request.group_id) {
             Some((group_id, Group::Consumer(group))) => (group_id.clone(), &**group),
             Some((group_id, Group::Classic(group)))
                 if request.is_join() && group.state() == ClassicGroupState::Empty =>
             {
-                replaced.push(GroupRecord::ClassicGroup { group_id: group_id.clone(), value: None });
+                // A classic group without members makes room for a consumer group; its offsets stay.
+                upgrade.records.push(GroupRecord::ClassicGroup { group_id: group_id.clone(), value: None });
                 new_group = ConsumerGroup::default();
+                (group_id.clone(), &new_group)
+            }
+            Some((group_id, Group::Classic(group))) if request.is_join() => {
+                (upgrade, new_group) = Self::upgrade(now, group_id, group, topics, config, classic.migration)
+                    .ok_or(Self::no_consumer_group())?;
                 (group_id.clone(), &new_group)
             }
             Some((_, Group::Classic(_) | Group::Share(_))) => return Err(Self::no_consumer_group()),
@@ -64,25 +71,30 @@ impl GroupCoordinatorShard {
         let topics_version = self.soft.get(&group_id).and_then(|soft| soft.topics_version);
         let context = ConsumerContext { now, topics, config, topics_version };
         let mut decision = group.decide_heartbeat(&group_id, request, &context)?;
-        decision.records.splice(0..0, replaced);
+        decision.records.splice(0..0, upgrade.records);
+        decision.plan.converted = upgrade.sessions;
+        decision.plan.answers = upgrade.answers;
         Ok(decision)
     }
 
     fn decide_consumer_leave(
         &self,
+        now: Timestamp,
         request: &ConsumerHeartbeat<'_>,
         topics: &impl Topics,
+        classic: &ClassicGroupConfig,
     ) -> Result<ConsumerHeartbeatDecision, Refusal> {
         let (group_id, group) = self.consumer_group(request.group_id)?;
         let member_id = group.judge_leave(request.member_id, request.instance_id)?;
         let pauses = request.instance_id.is_some() && request.member_epoch == -2;
-        let records = if pauses {
-            group.decide_pause(group_id, member_id)
+        let departure = if pauses {
+            Departure { records: group.decide_pause(group_id, member_id), downgraded: None }
         } else {
-            group.decide_removal(group_id, member_id, topics)
+            let leaving = [member_id.clone()].into();
+            Self::decide_departure(now, (group_id, group), &leaving, topics, classic)
         };
         Ok(ConsumerHeartbeatDecision {
-            records,
+            records: departure.records,
             answer: ConsumerHeartbeatAnswer {
                 member_id: member_id.clone(),
                 member_epoch: MemberEpoch::new(request.member_epoch),
@@ -91,32 +103,38 @@ impl GroupCoordinatorShard {
             },
             resolves_regexes: false,
             plan: ConsumerHeartbeatPlan {
-                group_id: group_id.clone(),
-                member_id: member_id.clone(),
-                session_deadline: None,
-                rebalance: RebalanceDeadline::Ended,
-                topics_version: None,
+                downgraded: departure.downgraded,
+                ..ConsumerHeartbeatPlan::gone(group_id.clone(), member_id.clone())
             },
         })
     }
 
-    /// Applies what a decided heartbeat changes beside the log, after its records were replayed.
-    pub fn apply_consumer_heartbeat(&mut self, plan: ConsumerHeartbeatPlan) {
-        let ConsumerHeartbeatPlan { group_id, member_id, session_deadline, rebalance, topics_version } = plan;
+    /// Applies what a decided heartbeat changes beside the log, after its records were replayed, and returns whom it
+    /// answers of those who waited for a classic group.
+    pub fn apply_consumer_heartbeat(&mut self, plan: ConsumerHeartbeatPlan) -> Vec<(Caller, ClassicAnswer)> {
+        let ConsumerHeartbeatPlan { group_id, member_id, session_deadline, rebalance, .. } = plan;
+        for (member_id, deadline) in &plan.converted {
+            // An instance may have come back by this very heartbeat.
+            let group = self.consumer_group(&group_id);
+            if group.is_ok_and(|(_, group)| group.members().contains_key(member_id)) {
+                self.sessions.extend(&group_id, member_id, *deadline);
+            }
+        }
+        self.joins.remove(&group_id, &member_id);
+        self.syncs.remove(&group_id, &member_id);
         if let Some(deadline) = session_deadline {
             let group = self.consumer_group(&group_id);
             let is_member = group.is_ok_and(|(_, group)| group.members().contains_key(&member_id));
             assert!(is_member, "a heartbeat is applied after its records are replayed");
             self.sessions.extend(&group_id, &member_id, deadline);
         }
-        match rebalance {
-            RebalanceDeadline::Kept => {}
-            RebalanceDeadline::Ended => self.rebalances.remove(&group_id, &member_id),
-            RebalanceDeadline::At(deadline) => self.rebalances.extend(&group_id, &member_id, deadline),
+        self.rebalances.change(&group_id, &member_id, rebalance);
+        if plan.topics_version.is_some() {
+            self.soft.entry(group_id).or_default().topics_version = plan.topics_version;
         }
-        if topics_version.is_some() {
-            self.soft.entry(group_id).or_default().topics_version = topics_version;
-        }
+        let mut answers = plan.answers;
+        answers.extend(plan.downgraded.map(|plan| self.apply_classic(plan)).unwrap_or_default());
+        answers
     }
 
     /// Decides what a lookup of a group's regular expressions changes; changes nothing. Only topics that `may_see`
@@ -190,8 +208,7 @@ impl GroupCoordinatorShard {
         };
         group.replay(record);
         if let ConsumerGroupRecord::MemberMetadata { group_id, member_id, value: None } = record {
-            self.sessions.remove(group_id, member_id);
-            self.rebalances.remove(group_id, member_id);
+            self.forget_deadlines(group_id, member_id);
         }
     }
 }

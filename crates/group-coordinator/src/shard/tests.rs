@@ -1,10 +1,14 @@
 use super::*;
-use crate::{DeleteShareStates, GroupEpoch, InitialiseShareStates, ShareGroupState, TopicFacts};
+use crate::{
+    ClassicGroupConfig, ConsumerAssignor, ConsumerGroupConfig, DeleteShareStates, GroupEpoch,
+    InitialiseShareStates, MigrationPolicy, ShareGroupState, TopicFacts,
+};
 
 mod admin;
 mod classic;
 mod consumer;
 mod heartbeat;
+mod migration;
 mod model;
 mod states;
 
@@ -62,6 +66,31 @@ impl Topics for Cluster {
 
     fn topic(&self, name: &str) -> Option<TopicFacts> {
         self.topics.get(name).copied()
+    }
+
+    fn name(&self, id: TopicId) -> Option<&str> {
+        self.topics.iter().find(|(_, facts)| facts.id == id).map(|(name, _)| name.as_str())
+    }
+}
+
+const CLASSIC: ClassicGroupConfig = ClassicGroupConfig {
+    initial_rebalance_delay_ms: 0,
+    max_size: 3,
+    pending_members_max: 2,
+    min_session_timeout_ms: 10,
+    max_session_timeout_ms: 10_000,
+    migration: MigrationPolicy::Bidirectional,
+};
+
+fn consumer_config() -> ConsumerGroupConfig {
+    ConsumerGroupConfig {
+        assignment_interval_ms: 0,
+        heartbeat_interval_ms: 5_000,
+        session_timeout_ms: 45_000,
+        max_size: 3,
+        assignors: vec![ConsumerAssignor::Uniform, ConsumerAssignor::Range],
+        regex_refresh_interval_ms: 600_000,
+        regex_batch_interval_ms: 0,
     }
 }
 
@@ -145,7 +174,7 @@ impl World {
 
     fn expire(&mut self) -> Vec<String> {
         let mut expired = Vec::new();
-        while let Some(member) = self.shard.decide_expired(self.now, &self.cluster) {
+        while let Some(member) = self.shard.decide_expired(self.now, &self.cluster, &CLASSIC) {
             self.append(member.records);
             self.shard.check_invariants();
             expired.push(member.member_id.to_string());

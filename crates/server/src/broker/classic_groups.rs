@@ -1,7 +1,7 @@
 //! What the requests of classic groups have in common: a step is appended, counts, and answers whoever waited.
 
 use sharemark_group_coordinator::{
-    Caller, ClassicAnswer, ClassicGroupConfig, ClassicPlan, JoinAnswer, SyncAnswer,
+    Caller, ClassicAnswer, ClassicGroupConfig, ClassicPlan, JoinAnswer, MigrationPolicy, SyncAnswer,
 };
 use sharemark_protocol::messages::ResponseMessage;
 use sharemark_protocol::messages::join_group_response::{JoinGroupResponse, JoinGroupResponseMember};
@@ -28,6 +28,8 @@ impl Broker {
             pending_members_max: MEMBERS_MAX,
             min_session_timeout_ms: broker.group_min_session_timeout_ms,
             max_session_timeout_ms: broker.group_max_session_timeout_ms,
+            migration: MigrationPolicy::from_name(&broker.group_consumer_migration_policy)
+                .unwrap_or(MigrationPolicy::Bidirectional),
         }
     }
 
@@ -44,11 +46,21 @@ impl Broker {
         plan: ClassicPlan,
     ) -> Result<(), ErrorCode> {
         self.commit_group_records(now, node, at, &plan.records)?;
+        self.apply_classic_plan(node, at, plan);
+        Ok(())
+    }
+
+    /// Lets count what has been appended, and answers those who waited for it.
+    pub(super) fn apply_classic_plan(&mut self, node: NodeId, at: TopicIdPartition, plan: ClassicPlan) {
         let answers = self.group_shard_mut(node, at).map(|shard| shard.apply_classic(plan));
-        for (caller, answer) in answers.unwrap_or_default() {
+        self.answer_callers(node, answers.unwrap_or_default());
+    }
+
+    /// Answers those who waited for a classic group.
+    pub(super) fn answer_callers(&mut self, node: NodeId, answers: Vec<(Caller, ClassicAnswer)>) {
+        for (caller, answer) in answers {
             self.answer_caller(node, caller, answer);
         }
-        Ok(())
     }
 
     /// Answers a JoinGroup or SyncGroup that waits. Its connection may be gone: the group does not know.
@@ -70,9 +82,7 @@ impl Broker {
         let shards = self.nodes.get(&node).into_iter().flat_map(|node| &node.groups);
         let shards = shards.filter(|(index, _)| partition.is_none_or(|partition| partition == **index));
         let answers: Vec<_> = shards.flat_map(|(_, shard)| shard.callers_when_unloaded()).collect();
-        for (caller, answer) in answers {
-            self.answer_caller(node, caller, answer);
-        }
+        self.answer_callers(node, answers);
     }
 
     /// Parks a request until its group answers it; the deadlines of the group are on the broker's clock.

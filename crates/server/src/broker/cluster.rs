@@ -303,6 +303,10 @@ impl Topics for Cluster {
         let partition_count = i32::try_from(topic.partitions.len()).unwrap_or(i32::MAX);
         Some(TopicFacts { id: topic.id, partition_count })
     }
+
+    fn name(&self, id: TopicId) -> Option<&str> {
+        self.topic(id).map(|topic| &*topic.name)
+    }
 }
 
 fn new_partition(at: TopicIdPartition, replicas: Vec<NodeId>, config: &LogConfig) -> Partition {

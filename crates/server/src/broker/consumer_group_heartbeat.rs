@@ -54,12 +54,14 @@ impl Broker {
         let fresh_member_id = self.random.uuid().to_string();
         let heartbeat = heartbeat(origin, request, &fresh_member_id);
         let config = self.consumer_group_config(&request.group_id);
+        let classic = self.classic_group_config();
         let (at, shard) = self.group_shard(origin.node, &request.group_id).map_err(Refusal::of)?;
-        let decision = shard.decide_consumer_heartbeat(now.clock, &heartbeat, &self.cluster, &config)?;
+        let decision =
+            shard.decide_consumer_heartbeat(now.clock, &heartbeat, &self.cluster, &config, &classic)?;
         self.commit_group_records(now, origin.node, at, &decision.records).map_err(Refusal::of)?;
-        if let Some(shard) = self.group_shard_mut(origin.node, at) {
-            shard.apply_consumer_heartbeat(decision.plan);
-        }
+        let shard = self.group_shard_mut(origin.node, at);
+        let answers = shard.map(|shard| shard.apply_consumer_heartbeat(decision.plan));
+        self.answer_callers(origin.node, answers.unwrap_or_default());
         let mut answer = decision.answer;
         if decision.resolves_regexes {
             let resolved = self.resolve_regexes(now, origin, &request.group_id);

@@ -205,16 +205,20 @@ impl Broker {
             .iter()
             .flat_map(|(id, node)| node.groups.keys().map(move |partition| (*id, *partition)))
             .collect();
+        let config = self.classic_group_config();
         for (node, partition) in led {
             let at = TopicIdPartition { topic_id, partition };
             while let Some(expired) = self
                 .nodes
                 .get(&node)
                 .and_then(|node| node.groups.get(&partition))
-                .and_then(|shard| shard.decide_expired(now.clock, &self.cluster))
+                .and_then(|shard| shard.decide_expired(now.clock, &self.cluster, &config))
             {
                 if self.commit_group_records(now, node, at, &expired.records).is_err() {
                     break;
+                }
+                if let Some(plan) = expired.downgraded {
+                    self.apply_classic_plan(node, at, plan);
                 }
             }
             self.expire_classic_groups(now, node, at);

@@ -36,7 +36,7 @@ impl Broker {
             generation: request.generation_id,
         };
         let (at, shard) = self.group_shard(origin.node, &request.group_id)?;
-        let decision = shard.decide_classic_heartbeat(&heartbeat)?;
+        let decision = shard.decide_classic_heartbeat(now.clock, &heartbeat)?;
         if let Some(shard) = self.group_shard_mut(origin.node, at) {
             shard.apply_classic_heartbeat(now.clock, &decision);
         }

@@ -62,9 +62,9 @@ impl Broker {
             supports_skipping_assignment: FIRST_VERSION_THAT_SKIPS <= origin.api_version,
             caller: Caller(origin.connection.0),
         };
-        let config = self.classic_group_config();
+        let (config, consumer) = (self.classic_group_config(), self.consumer_group_config(&request.group_id));
         let (at, shard) = self.group_shard(origin.node, &request.group_id).map_err(refused)?;
-        let plan = shard.decide_join_group(now.clock, &join, &config)?;
+        let plan = shard.decide_join_group(now.clock, &join, &self.cluster, &config, &consumer)?;
         self.commit_classic_plan(now, origin.node, at, plan).map_err(refused)
     }
 }

@@ -63,7 +63,7 @@ impl Broker {
             .collect();
         let config = self.classic_group_config();
         let (at, shard) = self.group_shard(origin.node, group_id)?;
-        match shard.decide_leave_group(now.clock, group_id, &leaving, &config) {
+        match shard.decide_leave_group(now.clock, group_id, &leaving, &self.cluster, &config) {
             Ok((plan, outcomes)) => {
                 self.commit_classic_plan(now, origin.node, at, plan)?;
                 Ok(outcomes)

@@ -51,7 +51,9 @@ impl Broker {
         };
         let config = self.classic_group_config();
         let (at, shard) = self.group_shard(origin.node, &request.group_id)?;
-        let plan = shard.decide_sync_group(now.clock, &sync, &config).map_err(|answer| answer.error)?;
+        let plan = shard
+            .decide_sync_group(now.clock, &sync, &self.cluster, &config)
+            .map_err(|answer| answer.error)?;
         self.commit_classic_plan(now, origin.node, at, plan)
     }
 }

@@ -4,10 +4,9 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use bytes::Bytes;
+use sharemark_protocol::StrBytes;
 use sharemark_protocol::messages as m;
-use sharemark_protocol::{Message, StrBytes};
 
-use m::consumer_protocol_subscription::ConsumerProtocolSubscription;
 use m::describe_groups_request::DescribeGroupsRequest;
 use m::heartbeat_request::HeartbeatRequest;
 use m::join_group_request::{JoinGroupRequest, JoinGroupRequestProtocol};
@@ -16,7 +15,8 @@ use m::leave_group_request::{LeaveGroupRequest, MemberIdentity};
 use m::sync_group_request::{SyncGroupRequest, SyncGroupRequestAssignment};
 use m::sync_group_response::SyncGroupResponse;
 
-use super::arguments::{Arguments, CommandError};
+use super::arguments::{Arguments, CommandError, topic_partition};
+use super::embedded;
 use super::groups::group_and_member;
 use super::names::error;
 use super::session::Session;
@@ -50,7 +50,7 @@ fn wire_id(session: &Session<'_>, who: &(String, String), arguments: &mut Argume
 }
 
 /// Returns what a member id is called here.
-fn shown_id(session: &Session<'_>, group: &str, id: &str) -> String {
+pub(super) fn shown_id(session: &Session<'_>, group: &str, id: &str) -> String {
     if id.is_empty() {
         return NOBODY.to_owned();
     }
@@ -59,19 +59,12 @@ fn shown_id(session: &Session<'_>, group: &str, id: &str) -> String {
     known.map_or_else(|| "unknown".to_owned(), |((_, name), _)| name.clone())
 }
 
-fn subscription(session: &Session<'_>, topics: &[String]) -> Bytes {
-    let value = ConsumerProtocolSubscription {
-        topics: topics.iter().map(|topic| session.names.wire(topic)).collect(),
-        ..ConsumerProtocolSubscription::default()
-    };
-    value.to_versioned_bytes(0)
-}
-
 /// `join-group [group=g] [member=A] [id=-] [instance=i] [protocols=range] [type=consumer] [topics=t] [says=text]
-/// [session=10000] [rebalance=20000] [version=9] [async]`
+/// [owned=t-0,t-1] [subscription=0] [session=10000] [rebalance=20000] [version=9] [async]`
 ///
-/// `says` is the metadata under each protocol in place of a consumer's subscription to `topics`. With `async` the
-/// answer is for `await-join`. Each member has a connection of its own.
+/// `says` is the metadata under each protocol in place of a consumer's subscription to `topics`, which names what the
+/// member has from its version 1 on. With `async` the answer is for `await-join`. Each member has a connection of its
+/// own.
 pub(super) fn join_group(
     session: &mut Session<'_>,
     arguments: &mut Arguments,
@@ -80,9 +73,12 @@ pub(super) fn join_group(
     let link = Session::link_name(arguments, &who.1);
     let version: i16 = arguments.number("version", 9)?;
     let topics = arguments.list("topics").unwrap_or_default();
+    let owned = arguments.list("owned").unwrap_or_default();
+    let owned = owned.iter().map(|word| topic_partition(word)).collect::<Result<Vec<_>, _>>()?;
+    let subscription_version = arguments.number("subscription", 0)?;
     let metadata = match arguments.option("says") {
         Some(text) => Bytes::from(text),
-        None => subscription(session, &topics),
+        None => embedded::subscription(&session.names, &topics, &owned, subscription_version),
     };
     let protocols = arguments.list("protocols").unwrap_or_else(|| vec!["range".to_owned()]);
     let request = JoinGroupRequest {
@@ -107,7 +103,8 @@ pub(super) fn join_group(
 }
 
 fn joined(session: &mut Session<'_>, who: &(String, String), answer: &JoinGroupResponse) -> String {
-    let is_told_an_id = matches!(error(answer.error_code).as_str(), "NONE" | "MEMBER_ID_REQUIRED");
+    let with_id = ["NONE", "MEMBER_ID_REQUIRED", "REBALANCE_IN_PROGRESS"];
+    let is_told_an_id = with_id.contains(&error(answer.error_code).as_str()) && !answer.member_id.is_empty();
     if is_told_an_id {
         let known = session.classic_members.entry(who.clone()).or_default();
         known.id = answer.member_id.to_string();
@@ -173,8 +170,9 @@ pub(super) fn await_join(
     Ok(joined(session, &who, &answer) + &times)
 }
 
-/// `sync-group [group=g] [member=A] [id=-] [instance=i] [generation=N] [assign=A:x,B:y] [type=consumer]
-/// [protocol=range] [version=5] [async]`: a text for each member; `-` as type or protocol for none.
+/// `sync-group [group=g] [member=A] [id=-] [instance=i] [generation=N] [assign=A:x,B:y] [assigns=A:t-0+t-1] [partitions]
+/// [type=consumer] [protocol=range] [version=5] [async]`: a text for each member, or partitions as consumers assign
+/// them; `-` as type or protocol for none. `partitions` shows those of the answer.
 pub(super) fn sync_group(
     session: &mut Session<'_>,
     arguments: &mut Arguments,
@@ -184,15 +182,21 @@ pub(super) fn sync_group(
     let version: i16 = arguments.number("version", 5)?;
     let generation = session.classic_members.get(&who).map_or(-1, |known| known.generation);
     let given = |text: String| Some(text).filter(|text| text != NOBODY).map(Into::into);
+    let texts = arguments.list("assign").unwrap_or_default().into_iter().map(|word| (word, false));
+    let partitions = arguments.list("assigns").unwrap_or_default().into_iter().map(|word| (word, true));
     let mut assignments = Vec::new();
-    for word in arguments.list("assign").unwrap_or_default() {
+    for (word, is_decoded) in texts.chain(partitions) {
         let (member, text) = word.split_once(':').ok_or("assign=MEMBER:TEXT,...")?;
         let known = session.classic_members.get(&(who.0.clone(), member.to_owned()));
-        assignments.push(SyncGroupRequestAssignment {
-            member_id: known.map_or_else(|| member.into(), |known| known.id.as_str().into()),
-            assignment: Bytes::from(text.to_owned()),
-        });
+        let member_id = known.map_or_else(|| member.into(), |known| known.id.as_str().into());
+        let assignment = if is_decoded {
+            embedded::assignment(&session.names, text)?
+        } else {
+            Bytes::from(text.to_owned())
+        };
+        assignments.push(SyncGroupRequestAssignment { member_id, assignment });
     }
+    let decodes = arguments.flag("partitions");
     let request = SyncGroupRequest {
         group_id: session.names.wire(&who.0),
         generation_id: arguments.number("generation", generation)?,
@@ -207,10 +211,10 @@ pub(super) fn sync_group(
         return Ok(String::new());
     }
     let answer = session.call_on(&link, &request, version)?;
-    Ok(synced(&answer))
+    Ok(synced(session, &answer, decodes))
 }
 
-fn synced(answer: &SyncGroupResponse) -> String {
+fn synced(session: &Session<'_>, answer: &SyncGroupResponse, decodes: bool) -> String {
     if answer.error_code != 0 {
         return format!("{}\n", error(answer.error_code));
     }
@@ -218,8 +222,12 @@ fn synced(answer: &SyncGroupResponse) -> String {
         "NONE type={} protocol={} assignment={}\n",
         answer.protocol_type.as_deref().unwrap_or("null"),
         answer.protocol_name.as_deref().unwrap_or("null"),
-        text_of(&answer.assignment)
+        shown_assignment(session, &answer.assignment, decodes)
     )
+}
+
+fn shown_assignment(session: &Session<'_>, bytes: &Bytes, decodes: bool) -> String {
+    if decodes { embedded::shown_assignment(&session.names, bytes) } else { text_of(bytes) }
 }
 
 /// Returns bytes that a transcript gave as a text.
@@ -235,7 +243,7 @@ pub(super) fn await_sync(
     let who = group_and_member(arguments);
     let none = "no answer to the waiting sync-group";
     let (answer, times) = receive_waiting::<SyncGroupRequest>(session, arguments, &who.1, none)?;
-    Ok(synced(&answer) + &times)
+    Ok(synced(session, &answer, false) + &times)
 }
 
 /// `group-heartbeat [group=g] [member=A] [id=-] [instance=i] [generation=N] [version=4]`
@@ -293,13 +301,13 @@ pub(super) fn leave_group(
     Ok(output)
 }
 
-/// `describe-groups g h ... [operations] [version=6]`
+/// `describe-groups g h ... [operations] [partitions] [version=6]`: `partitions` shows what consumers are assigned.
 pub(super) fn describe_groups(
     session: &mut Session<'_>,
     arguments: &mut Arguments,
 ) -> Result<String, CommandError> {
     let version: i16 = arguments.number("version", 6)?;
-    let with_operations = arguments.flag("operations");
+    let (with_operations, decodes) = (arguments.flag("operations"), arguments.flag("partitions"));
     let groups = arguments.words_until("");
     let request = DescribeGroupsRequest {
         groups: groups.iter().map(|group| session.names.wire(group)).collect(),
@@ -335,7 +343,7 @@ pub(super) fn describe_groups(
                     &*member.client_id,
                     &*member.client_host,
                     if member.member_metadata.is_empty() { "no" } else { "yes" },
-                    text_of(&member.member_assignment)
+                    shown_assignment(session, &member.member_assignment, decodes)
                 )
             })
             .collect();

@@ -3,7 +3,8 @@
 use std::fmt::Write;
 
 use sharemark_group_coordinator::{
-    ConsumerGroupRecord, ConsumerMemberAssignment, ConsumerMemberMetadata, GroupRecord, PartitionEpochs,
+    ClassicGroupMetadata, ClassicMemberMetadata, ConsumerGroupRecord, ConsumerMemberAssignment,
+    ConsumerMemberMetadata, GroupRecord, PartitionEpochs,
 };
 use sharemark_protocol::messages as m;
 use sharemark_protocol::{StrBytes, TopicId};
@@ -14,6 +15,8 @@ use m::consumer_group_heartbeat_request::{ConsumerGroupHeartbeatRequest, TopicPa
 use m::consumer_group_heartbeat_response::Assignment;
 
 use super::arguments::{Arguments, CommandError, topic_partition};
+use super::classic::shown_id;
+use super::embedded;
 use super::groups::{group_and_member, shown_partitions};
 use super::internal::{read_topic, unseen};
 use super::names::error;
@@ -137,10 +140,10 @@ pub(super) fn describe_consumer_group(
     session: &mut Session<'_>,
     arguments: &mut Arguments,
 ) -> Result<String, CommandError> {
-    let group = arguments.word("group")?;
+    let name = arguments.word("group")?;
     let (counted, with_epoch) = (arguments.flag("counted"), !arguments.flag("no-epoch"));
     let request = ConsumerGroupDescribeRequest {
-        group_ids: vec![session.names.wire(&group)],
+        group_ids: vec![session.names.wire(&name)],
         include_authorized_operations: false,
     };
     let answer = session.call(&request, arguments.number("version", 1)?)?;
@@ -159,7 +162,8 @@ pub(super) fn describe_consumer_group(
     let members = group.members.iter();
     let mut members: Vec<String> = members
         .map(|member| {
-            let head = format!("{}{}", &*member.member_id, epoch("epoch", member.member_epoch));
+            let name = member_name(session, &name, &member.member_id);
+            let head = format!("{name}{}", epoch("epoch", member.member_epoch));
             head + &described(session, member, counted)
         })
         .collect();
@@ -193,31 +197,79 @@ fn described(session: &Session<'_>, member: &DescribedMember, counted: bool) -> 
     text
 }
 
-/// `consumer-log [group=g]`: what `__consumer_offsets` got of the group's own records since the last look, one line
-/// for each batch.
+/// Returns what a member is called here: an id that a broker made is named by the client that has it.
+fn member_name(session: &Session<'_>, group: &str, member_id: &str) -> String {
+    let known = shown_id(session, group, member_id);
+    if known == "unknown" { member_id.to_owned() } else { known }
+}
+
+/// `consumer-log [group=g] [sorted]`: what `__consumer_offsets` got of the group's own records since the last look, one
+/// line for each; `sorted` where Kafka writes them in the order of a hash table.
 pub(super) fn consumer_log(
     session: &mut Session<'_>,
     arguments: &mut Arguments,
 ) -> Result<String, CommandError> {
-    let group = session.names.wire(&arguments.text("group", "g"));
+    let name = arguments.text("group", "g");
+    let is_sorted = arguments.flag("sorted");
+    let group = session.names.wire(&name);
     session.settle(); // What a timer writes nobody waits for.
     let mut lines = Vec::new();
     for batch in read_topic(session, CONSUMER_OFFSETS)? {
         for record in &batch.records {
             let Some(key) = &record.key else { continue };
             // Records of other kinds of groups may be of types that are not known here.
-            let Ok(GroupRecord::Consumer(record)) = GroupRecord::decode(key, record.value.as_ref()) else {
-                continue;
+            let line = match GroupRecord::decode(key, record.value.as_ref()) {
+                Ok(GroupRecord::Consumer(record)) if **record.group_id() == *group => {
+                    record_text(session, &name, &record)
+                }
+                Ok(GroupRecord::ClassicGroup { group_id, value }) if *group_id == *group => {
+                    text("classic", value.as_ref().map(|value| classic_text(session, &name, value)))
+                }
+                Ok(_) | Err(_) => continue,
             };
-            if **record.group_id() == *group {
-                lines.push(record_text(session, &record) + "\n");
-            }
+            lines.push(line + "\n");
         }
     }
-    Ok(unseen(session, format!("consumer-log {}", &*group), lines))
+    let shown = unseen(session, format!("consumer-log {}", &*group), lines);
+    if !is_sorted {
+        return Ok(shown);
+    }
+    let mut lines: Vec<&str> = shown.split_inclusive('\n').collect();
+    lines.sort_unstable();
+    Ok(lines.concat())
 }
 
-fn record_text(session: &Session<'_>, record: &ConsumerGroupRecord) -> String {
+fn classic_text(session: &Session<'_>, group: &str, value: &ClassicGroupMetadata) -> String {
+    let mut members: Vec<String> = value
+        .members
+        .iter()
+        .map(|member| {
+            let place = member.group_instance_id.as_ref().map(|place| format!("/{place}"));
+            format!(
+                "{}{} client={} session={} rebalance={} assignment={}",
+                member_name(session, group, &member.member_id),
+                place.unwrap_or_default(),
+                member.client_id,
+                member.session_timeout_ms,
+                member.rebalance_timeout_ms,
+                embedded::shown_assignment(&session.names, &member.assignment)
+            )
+        })
+        .collect();
+    members.sort();
+    let leader = value.leader.as_ref().map(|leader| member_name(session, group, leader));
+    format!(
+        "generation={} type={} protocol={} leader={} {}",
+        value.generation,
+        value.protocol_type,
+        value.protocol.as_deref().unwrap_or("null"),
+        leader.as_deref().unwrap_or("null"),
+        members.join("; ")
+    )
+}
+
+fn record_text(session: &Session<'_>, group: &str, record: &ConsumerGroupRecord) -> String {
+    let name = |member_id| member_name(session, group, member_id);
     match record {
         ConsumerGroupRecord::Metadata { value, .. } => {
             let head = |value: &sharemark_group_coordinator::ConsumerGroupMetadata| {
@@ -230,7 +282,8 @@ fn record_text(session: &Session<'_>, record: &ConsumerGroupRecord) -> String {
             text("partition-metadata", value.as_ref().map(|_| "some".to_owned()))
         }
         ConsumerGroupRecord::MemberMetadata { member_id, value, .. } => {
-            text(&format!("member {member_id}"), value.as_ref().map(|value| member_text(session, value)))
+            let value = value.as_ref().map(|value| member_text(session, value));
+            text(&format!("member {}", name(member_id)), value)
         }
         ConsumerGroupRecord::TargetAssignmentMetadata { value, .. } => {
             let head = |value: &sharemark_group_coordinator::ConsumerAssignmentMetadata| {
@@ -244,10 +297,11 @@ fn record_text(session: &Session<'_>, record: &ConsumerGroupRecord) -> String {
                 let topics = topics.iter().map(|(id, list)| (*id, list.iter().copied().collect()));
                 shown_partitions(&named(session, topics), false)
             });
-            text(&format!("target {member_id}"), topics)
+            text(&format!("target {}", name(member_id)), topics)
         }
         ConsumerGroupRecord::CurrentMemberAssignment { member_id, value, .. } => {
-            text(&format!("current {member_id}"), value.as_ref().map(|value| current_text(session, value)))
+            let value = value.as_ref().map(|value| current_text(session, value));
+            text(&format!("current {}", name(member_id)), value)
         }
         ConsumerGroupRecord::RegularExpression { regex, value, .. } => {
             let topics = value.as_ref().map(|value| {
@@ -276,8 +330,13 @@ fn member_text(session: &Session<'_>, value: &ConsumerMemberMetadata) -> String 
         shown(&value.rack_id),
         shown(&value.server_assignor),
         value.rebalance_timeout_ms.unwrap_or(-1),
-        if value.classic.is_some() { " classic" } else { "" }
+        value.classic.as_ref().map(classic_member_text).unwrap_or_default()
     )
+}
+
+fn classic_member_text(classic: &ClassicMemberMetadata) -> String {
+    let names: Vec<&str> = classic.supported_protocols.iter().map(|(name, _)| &**name).collect();
+    format!(" classic session={} protocols={}", classic.session_timeout_ms, names.join(","))
 }
 
 fn current_text(session: &Session<'_>, value: &ConsumerMemberAssignment) -> String {

@@ -7,17 +7,10 @@ use crate::{
 };
 use bytes::Bytes;
 
-const CLASSIC: ClassicGroupConfig = ClassicGroupConfig {
-    initial_rebalance_delay_ms: 0,
-    max_size: 3,
-    pending_members_max: 2,
-    min_session_timeout_ms: 10,
-    max_session_timeout_ms: 10_000,
-};
-
 /// A shard, its log, and what callers were told.
 struct Case {
     shard: GroupCoordinatorShard,
+    cluster: Cluster,
     config: ClassicGroupConfig,
     now: Timestamp,
     log: Vec<GroupRecord>,
@@ -29,6 +22,7 @@ impl Case {
     fn new() -> Self {
         Self {
             shard: GroupCoordinatorShard::new(LIMITS),
+            cluster: Cluster::default(),
             config: CLASSIC,
             now: Timestamp::from_ms(1_000),
             log: Vec::new(),
@@ -73,7 +67,13 @@ impl Case {
             caller: Caller(caller),
         };
         change(&mut request);
-        match self.shard.decide_join_group(self.now, &request, &self.config) {
+        match self.shard.decide_join_group(
+            self.now,
+            &request,
+            &self.cluster,
+            &self.config,
+            &consumer_config(),
+        ) {
             Ok(plan) => self.run(plan),
             Err(answer) => {
                 self.answers.insert(caller, ClassicAnswer::Join(answer));
@@ -95,20 +95,21 @@ impl Case {
                 .collect(),
             caller: Caller(caller),
         };
-        let plan = self.shard.decide_sync_group(self.now, &request, &self.config).unwrap();
+        let plan = self.shard.decide_sync_group(self.now, &request, &self.cluster, &self.config).unwrap();
         self.run(plan);
     }
 
     fn leave(&mut self, member_id: &str) -> Vec<ErrorCode> {
         let members = [LeavingMember { member_id, group_instance_id: None }];
-        let (plan, answer) = self.shard.decide_leave_group(self.now, "g", &members, &self.config).unwrap();
+        let (plan, answer) =
+            self.shard.decide_leave_group(self.now, "g", &members, &self.cluster, &self.config).unwrap();
         self.run(plan);
         answer
     }
 
     fn beat(&mut self, member_id: &str, generation: i32) -> ErrorCode {
         let request = ClassicHeartbeat { group_id: "g", member_id, group_instance_id: None, generation };
-        match self.shard.decide_classic_heartbeat(&request) {
+        match self.shard.decide_classic_heartbeat(self.now, &request) {
             Ok(decision) => {
                 self.shard.apply_classic_heartbeat(self.now, &decision);
                 decision.error

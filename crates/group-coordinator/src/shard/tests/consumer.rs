@@ -98,15 +98,7 @@ impl Consumers {
         Self {
             shard: GroupCoordinatorShard::new(LIMITS),
             cluster: Cluster::default(),
-            config: ConsumerGroupConfig {
-                assignment_interval_ms,
-                heartbeat_interval_ms: 5_000,
-                session_timeout_ms: 45_000,
-                max_size: 3,
-                assignors: vec![ConsumerAssignor::Uniform, ConsumerAssignor::Range],
-                regex_refresh_interval_ms: 600_000,
-                regex_batch_interval_ms: 0,
-            },
+            config: ConsumerGroupConfig { assignment_interval_ms, ..consumer_config() },
             now: Timestamp::from_ms(1_000_000),
             log: Vec::new(),
             told: BTreeMap::new(),
@@ -132,7 +124,8 @@ impl Consumers {
     }
 
     fn send(&mut self, request: &ConsumerHeartbeat<'_>) -> Result<i32, ErrorCode> {
-        let decided = self.shard.decide_consumer_heartbeat(self.now, request, &self.cluster, &self.config);
+        let decided =
+            self.shard.decide_consumer_heartbeat(self.now, request, &self.cluster, &self.config, &CLASSIC);
         let decision = decided.map_err(|refusal| refusal.error)?;
         self.append(decision.records);
         self.shard.apply_consumer_heartbeat(decision.plan);
@@ -169,7 +162,7 @@ impl Consumers {
     }
 
     fn expire(&mut self) {
-        while let Some(member) = self.shard.decide_expired(self.now, &self.cluster) {
+        while let Some(member) = self.shard.decide_expired(self.now, &self.cluster, &CLASSIC) {
             self.append(member.records);
             self.shard.check_invariants();
         }
@@ -234,8 +227,13 @@ impl Consumers {
         for member in self.members() {
             let heartbeat = beat(&member.member_id, member.epoch.get());
             let decide = |shard: &GroupCoordinatorShard| {
-                let decision =
-                    shard.decide_consumer_heartbeat(self.now, &heartbeat, &self.cluster, &self.config);
+                let decision = shard.decide_consumer_heartbeat(
+                    self.now,
+                    &heartbeat,
+                    &self.cluster,
+                    &self.config,
+                    &CLASSIC,
+                );
                 decision.map(|decision| (decision.records, decision.answer)).map_err(|refusal| refusal.error)
             };
             assert_eq!(decide(&self.shard), decide(replayed));
