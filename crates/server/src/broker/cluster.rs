@@ -250,13 +250,13 @@ impl Cluster {
         assert!(stored_bytes == self.stored_bytes, "the bytes of all logs are counted");
     }
 
-    /// Returns the partitions whose leader does not run, each with another one: a replica that runs, or else any
-    /// node that does, which takes the leader's place among the replicas.
-    pub(super) fn decide_leaders(&self) -> Vec<(TopicIdPartition, NodeId, Vec<NodeId>)> {
+    /// Returns the partitions whose leader does not run, or has just come back, each with its next one: a replica
+    /// that runs, or else any node that does, which takes the leader's place among the replicas.
+    pub(super) fn decide_leaders(&self, back: Option<NodeId>) -> Vec<(TopicIdPartition, NodeId, Vec<NodeId>)> {
         let mut moves = Vec::new();
         for topic in self.topics.values() {
             for (partition, index) in topic.partitions.iter().zip(0..) {
-                if self.running.contains(&partition.leader) {
+                if self.running.contains(&partition.leader) && back != Some(partition.leader) {
                     continue;
                 }
                 let at = TopicIdPartition { topic_id: topic.id, partition: index };

@@ -39,12 +39,12 @@ impl Broker {
         self.owing.retain(|(node, _)| *node != id);
         self.archiving.retain(|(node, _)| *node != id);
         self.faults.forget_node(id);
-        self.elect_leaders(now);
+        self.elect_leaders(now, None);
         self.settle(now);
         Ok(())
     }
 
-    /// Starts a stopped node: it knows nothing and leads nothing, but for what nobody leads.
+    /// Starts a stopped node: it knows nothing and leads nothing, but for what nobody has led since it stopped.
     ///
     /// # Errors
     ///
@@ -58,7 +58,7 @@ impl Broker {
         }
         self.nodes.insert(id, Node::new(&self.cluster.configs.start().settings()));
         self.cluster.running = self.nodes.keys().copied().collect();
-        self.elect_leaders(now);
+        self.elect_leaders(now, Some(id));
         self.settle(now);
         Ok(())
     }
@@ -74,12 +74,13 @@ impl Broker {
         if exists { Ok(()) } else { Err(NodeProblem::Unknown) }
     }
 
-    /// Gives each partition whose leader does not run another one, and has that load what it coordinates.
-    fn elect_leaders(&mut self, now: Now) {
+    /// Gives each partition whose leader does not run, or has just come back, its next one, and has that load what
+    /// it coordinates.
+    fn elect_leaders(&mut self, now: Now, back: Option<NodeId>) {
         if self.cluster.running.is_empty() {
             return; // Nobody is there to lead, nor to be asked.
         }
-        let mut moves = self.cluster.decide_leaders();
+        let mut moves = self.cluster.decide_leaders(back);
         // Transactions come last: what they owe goes to leaders that are there.
         let transactions = self.cluster.topic_named(TRANSACTION_STATE).map(|topic| topic.id);
         moves.sort_by_key(|(at, ..)| Some(at.topic_id) == transactions);

@@ -101,6 +101,25 @@ fn a_node_stops_and_starts_once() {
 }
 
 #[test]
+fn a_lone_node_comes_back_to_all_that_it_led() {
+    let mut core = Core::with(|config| config);
+    assert_eq!(core.join("g", "A"), 0);
+    assert!(core.share_fetch(2, 0).is_none(), "it starts at the end, and waits");
+    assert_eq!(produce_errors(core.call(12, produce(vec![(0, BatchBuilder::new())], None))), [0]);
+    assert!(core.broker.poll_output().is_some(), "the fetch is answered");
+    let producer = core.init_producer("x");
+    assert_eq!(stage_as(&mut core, producer), 0);
+    let (lone, epoch) = (core.node, core.epoch_of("t", 0));
+    core.stop(lone);
+    core.start(lone);
+    assert_eq!((core.leader_of("t", 0), core.epoch_of("t", 0)), (lone, epoch + 1));
+    assert_eq!(core.state_of_first(), Some(RecordState::TxPending), "the share coordinator is there");
+    assert_eq!(core.end_txn(producer, true), 0, "the transaction coordinator is there");
+    assert_eq!(core.state_of_first(), Some(RecordState::Acknowledged));
+    assert_eq!(core.join("g", "B"), 0, "the group coordinator is there");
+}
+
+#[test]
 fn a_request_to_a_stopped_node_closes_its_connection() {
     let mut core = Core::of_three();
     core.stop(NodeId::new(0));
