@@ -114,6 +114,7 @@ public final class OutsideCluster implements ClusterInstance {
         requireControl();
         if (down.remove(brokerId)) {
             process.node(brokerId, "start");
+            Waiting.asLongAsClientsBackOff();
         }
     }
 
