@@ -10,7 +10,7 @@ lines=$(mktemp "${TMPDIR:-/tmp}/conformance-runs.XXXXXX")
 trap 'rm -f "$lines"' EXIT
 for run in $(seq "$runs"); do
   # A failed test is counted, and does not end the runs.
-  { "$here/run.sh" "$@" || true; } | grep -a '^run' >"$lines.one"
+  { "$here/run.sh" "$@" || true; } | sed 's/^\(\x1b\[0m\)*//' | grep -a '^run' >"$lines.one"
   echo "run $run: $(cut -f4 "$lines.one" | sort | uniq -c | xargs)" >&2
   cat "$lines.one" >>"$lines"
   rm -f "$lines.one"

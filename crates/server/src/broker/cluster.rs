@@ -252,7 +252,10 @@ impl Cluster {
 
     /// Returns the partitions whose leader does not run, or has just come back, each with its next one: a replica
     /// that runs, or else any node that does, which takes the leader's place among the replicas.
-    pub(super) fn decide_leaders(&self, back: Option<NodeId>) -> Vec<(TopicIdPartition, NodeId, Vec<NodeId>)> {
+    pub(super) fn decide_leaders(
+        &self,
+        back: Option<NodeId>,
+    ) -> Vec<(TopicIdPartition, NodeId, Vec<NodeId>)> {
         let mut moves = Vec::new();
         for topic in self.topics.values() {
             for (partition, index) in topic.partitions.iter().zip(0..) {

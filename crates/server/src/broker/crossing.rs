@@ -16,7 +16,7 @@ use sharemark_txn_coordinator::Marker;
 use super::Broker;
 use super::dead_letters::WriteDeadLetters;
 use super::describe_share_group_offsets::Summaries;
-use super::faults::FaultPoint;
+use super::faults::{FaultPoint, NotInitialised, without_errors};
 use super::input::Now;
 use super::operations::{Operation, OperationId};
 use super::share_partitions::AfterWrite;
@@ -114,7 +114,7 @@ pub(super) enum Call {
 #[derive(Clone, Debug)]
 pub(super) enum Reply {
     /// Which share partitions were initialised, and which were not.
-    Initialised(TopicPartitions, TopicPartitions),
+    Initialised(TopicPartitions, NotInitialised),
     /// Whether states are dropped, stored or written, or a member is who it says.
     Done(Result<(), ErrorCode>),
     /// A state.
@@ -157,7 +157,9 @@ impl Call {
         match self {
             Self::InitialiseShareStates { states, .. } => {
                 let topics = states.topics.iter();
-                let failed = topics.map(|topic| (topic.topic_id, topic.partitions.keys().copied().collect()));
+                let failed = topics.map(|topic| {
+                    (topic.topic_id, topic.partitions.keys().map(|partition| (*partition, error)).collect())
+                });
                 Reply::Initialised(TopicPartitions::new(), failed.collect())
             }
             Self::ReadShareState { .. } => Reply::State(Err(error)),
@@ -193,7 +195,7 @@ impl Broker {
             }
         }
         let reply = self.ask(now, crossing.to, &crossing.call);
-        self.complete(now, crossing, reply);
+        self.conclude(now, crossing, attempt, reply);
     }
 
     /// Returns the node that a call is for now, if that can be told from the call.
@@ -202,12 +204,14 @@ impl Broker {
         let node = match call {
             Call::ReadShareState { key, .. } => coordinator(key),
             Call::WriteShareState { write, .. } => coordinator(&write.key),
+            Call::StageShareStates(states) => {
+                self.cluster.partition(states.state_partition).map(|partition| partition.leader)
+            }
             Call::AddToTransaction(request) => self.txn_coordinator(&request.transactional_id).ok(),
             Call::FindOngoing { transactional_id, .. } => self.txn_coordinator(transactional_id).ok(),
             // One call may concern what several nodes keep; it is told that it failed, and is made anew.
             Call::InitialiseShareStates { .. }
             | Call::DeleteShareStates { .. }
-            | Call::StageShareStates(_)
             | Call::CheckMember { .. }
             | Call::WriteMarkers { .. }
             | Call::WriteDeadLetters(_)
@@ -254,6 +258,7 @@ impl Broker {
         let Crossing { from, to: _, call } = crossing;
         match (call, reply) {
             (Call::InitialiseShareStates { states, then }, Reply::Initialised(done, failed)) => {
+                let failed = without_errors(&failed);
                 self.complete_initialise(now, from, &states.group_id, &done, &failed);
                 if let Some(id) = then {
                     self.complete_altered(now, from, id, &failed);

@@ -32,6 +32,13 @@ pub(super) struct DescribeOffsetsOperation {
     outstanding: usize,
 }
 
+impl DescribeOffsetsOperation {
+    /// Has it wait for more share coordinators.
+    pub(super) fn expect_more(&mut self, count: usize) {
+        self.outstanding += count;
+    }
+}
+
 /// The stored states of some share partitions, or why they cannot be told.
 pub(super) type Summaries = Vec<(SharePartitionKey, Result<StateSummary, ErrorCode>)>;
 
@@ -143,12 +150,7 @@ impl Broker {
 
     fn ask_for_summaries(&mut self, mut operation: DescribeOffsetsOperation) {
         let from = operation.origin.node;
-        let mut by_node: BTreeMap<NodeId, BTreeSet<SharePartitionKey>> = BTreeMap::new();
-        for key in operation.slots.keys() {
-            if let Some((_, leader)) = self.share_state_leader(key) {
-                by_node.entry(leader).or_default().insert(key.clone());
-            }
-        }
+        let by_node = self.share_coordinators_of(operation.slots.keys());
         if by_node.is_empty() {
             self.answer(&operation.origin, ResponseMessage::DescribeShareGroupOffsets(operation.response));
             return;
@@ -157,9 +159,35 @@ impl Broker {
         let Some(node) = self.nodes.get_mut(&from) else { return };
         let id = node.operations.begin(Waiting::DescribeShareGroupOffsets(Box::new(operation)));
         for (to, keys) in by_node {
-            let call = Call::SummariseShareStates { keys: keys.into_iter().collect(), then: id };
-            self.crossings.push_back(Crossing { from, to, call });
+            self.crossings.push_back(Crossing {
+                from,
+                to,
+                call: Call::SummariseShareStates { keys, then: id },
+            });
         }
+    }
+
+    /// Returns the calls that tell states in short: one to each node that keeps some of them.
+    pub(super) fn calls_to_summarise(
+        &self,
+        keys: &[SharePartitionKey],
+        then: OperationId,
+    ) -> Vec<(NodeId, Call)> {
+        let by_node = self.share_coordinators_of(keys).into_iter();
+        by_node.map(|(to, keys)| (to, Call::SummariseShareStates { keys, then })).collect()
+    }
+
+    fn share_coordinators_of<'a>(
+        &self,
+        keys: impl IntoIterator<Item = &'a SharePartitionKey>,
+    ) -> BTreeMap<NodeId, Vec<SharePartitionKey>> {
+        let mut by_node: BTreeMap<NodeId, Vec<SharePartitionKey>> = BTreeMap::new();
+        for key in keys {
+            if let Some((_, leader)) = self.share_state_leader(key) {
+                by_node.entry(leader).or_default().push(key.clone());
+            }
+        }
+        by_node
     }
 
     /// Answers what share partitions have stored, at their share coordinator.

@@ -1,5 +1,6 @@
 //! Faults that a test installs: what they meet is held, dropped, repeated, delayed, failed or cut.
 
+mod again;
 mod answers;
 mod meet;
 
@@ -7,6 +8,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use sharemark_protocol::{ApiKey, ErrorCode, NodeId, Timestamp};
 
+pub(super) use self::again::{NotInitialised, without_errors};
 use super::crossing::Crossing;
 use super::input::{ConnectionId, Output, Request};
 
@@ -15,9 +17,6 @@ const FAULTS_MAX: usize = 1_000;
 
 /// How many things faults keep back at a time; what comes after that is failed.
 const KEPT_BACK_MAX: usize = 10_000;
-
-/// How often the states of a share partition are asked for before that is given up, as in Kafka.
-pub(super) const STATE_ATTEMPTS_MAX: u32 = 5;
 
 /// Where a fault may meet something.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
@@ -78,7 +77,7 @@ impl FaultPoint {
         Self::ALL.iter().find(|(_, known)| *known == name).map(|(point, _)| *point)
     }
 
-    /// Returns whether a call that was lost here is made again, as Kafka's persister does.
+    /// Returns whether a call is made again here whose error may pass, as by Kafka's persister.
     pub(super) fn is_retried(self) -> bool {
         matches!(
             self,

@@ -52,6 +52,13 @@ enum GroupAdminRequest {
     },
 }
 
+impl GroupAdminOperation {
+    /// Has it wait for more share coordinators.
+    pub(super) fn expect_more(&mut self, count: usize) {
+        self.outstanding += count;
+    }
+}
+
 impl Broker {
     pub(super) fn handle_alter_share_group_offsets(
         &mut self,
@@ -267,8 +274,20 @@ impl Broker {
         Ok(decision.states_to_delete)
     }
 
-    /// Asks the share coordinators to drop states: one crossing for each node; returns how many.
+    /// Asks the share coordinators to drop states; returns how many are asked.
     fn cross_to_delete(&mut self, from: NodeId, wanted: &DeleteShareStates, then: OperationId) -> usize {
+        let calls = self.calls_to_delete(wanted, then);
+        let count = calls.len();
+        self.crossings.extend(calls.into_iter().map(|(to, call)| Crossing { from, to, call }));
+        count
+    }
+
+    /// Returns the calls that drop states: one to each node that leads some of them.
+    pub(super) fn calls_to_delete(
+        &self,
+        wanted: &DeleteShareStates,
+        then: OperationId,
+    ) -> Vec<(NodeId, Call)> {
         let mut by_node: BTreeMap<NodeId, TopicPartitions> = BTreeMap::new();
         for (topic_id, partitions) in &wanted.partitions {
             for partition in partitions {
@@ -282,12 +301,12 @@ impl Broker {
                 }
             }
         }
-        let count = by_node.len();
-        for (to, partitions) in by_node {
-            let states = DeleteShareStates { group_id: wanted.group_id.clone(), partitions };
-            self.crossings.push_back(Crossing { from, to, call: Call::DeleteShareStates { states, then } });
-        }
-        count
+        let group_id = &wanted.group_id;
+        let calls = by_node.into_iter().map(|(to, partitions)| {
+            let states = DeleteShareStates { group_id: group_id.clone(), partitions };
+            (to, Call::DeleteShareStates { states, then })
+        });
+        calls.collect()
     }
 
     fn begin_group_admin(&mut self, node: NodeId, operation: GroupAdminOperation) -> Option<OperationId> {
@@ -324,6 +343,12 @@ impl Broker {
         id: OperationId,
         failed: &TopicPartitions,
     ) {
+        self.note_not_initialised(node, id, failed);
+        self.end_group_admin_crossing(now, node, id);
+    }
+
+    /// Notes at the group coordinator what a share coordinator has not initialised.
+    pub(super) fn note_not_initialised(&mut self, node: NodeId, id: OperationId, failed: &TopicPartitions) {
         let Some(operation) = self.group_admin(node, id) else { return };
         if let GroupAdminRequest::AlterOffsets(response) = &mut operation.request {
             for topic in &mut response.responses {
@@ -335,7 +360,6 @@ impl Broker {
                 }
             }
         }
-        self.end_group_admin_crossing(now, node, id);
     }
 
     /// Goes on at the group coordinator when a share coordinator has dropped states, or has not.

@@ -114,14 +114,26 @@ impl Broker {
         }
     }
 
-    /// Asks the share coordinators to initialise share partitions: one crossing for each node that leads some of
-    /// their states; returns how many. `then` is the request that waits for them, if one does.
+    /// Asks the share coordinators to initialise share partitions; returns how many are asked. `then` is the request
+    /// that waits for them, if one does.
     pub(super) fn cross_to_initialise(
         &mut self,
         from: NodeId,
         wanted: &InitialiseShareStates,
         then: Option<OperationId>,
     ) -> usize {
+        let calls = self.calls_to_initialise(wanted, then);
+        let count = calls.len();
+        self.crossings.extend(calls.into_iter().map(|(to, call)| Crossing { from, to, call }));
+        count
+    }
+
+    /// Returns the calls that initialise share partitions: one to each node that leads some of their states.
+    pub(super) fn calls_to_initialise(
+        &self,
+        wanted: &InitialiseShareStates,
+        then: Option<OperationId>,
+    ) -> Vec<(NodeId, Call)> {
         let mut by_node: std::collections::BTreeMap<NodeId, InitialiseShareStates> =
             std::collections::BTreeMap::new();
         for topic in &wanted.topics {
@@ -148,12 +160,7 @@ impl Broker {
                 }
             }
         }
-        let count = by_node.len();
-        for (to, states) in by_node {
-            let call = Call::InitialiseShareStates { states, then };
-            self.crossings.push_back(Crossing { from, to, call });
-        }
-        count
+        by_node.into_iter().map(|(to, states)| (to, Call::InitialiseShareStates { states, then })).collect()
     }
 
     /// Goes on at the group coordinator when a share coordinator has initialised what it was asked to, or not.

@@ -30,6 +30,17 @@ pub(super) enum Operation {
     TxnOffsetCommit(Box<TxnOffsetCommitOperation>),
 }
 
+impl Operation {
+    /// Has it wait for more crossings than it knows of, if it counts them.
+    pub(super) fn expect_more(&mut self, count: usize) {
+        match self {
+            Self::DescribeShareGroupOffsets(operation) => operation.expect_more(count),
+            Self::GroupAdmin(operation) => operation.expect_more(count),
+            Self::Acknowledge(_) | Self::Stage(_) | Self::Produce(_) | Self::TxnOffsetCommit(_) => {}
+        }
+    }
+}
+
 /// The waiting requests of one node. A connection has one request in the broker at a time, which bounds them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Operations {

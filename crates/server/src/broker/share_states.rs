@@ -13,6 +13,7 @@ use sharemark_share_coordinator::{
 use super::Broker;
 use super::cluster::SHARE_GROUP_STATE;
 use super::coordinators::record_offset;
+use super::faults::NotInitialised;
 use super::input::Now;
 
 impl Broker {
@@ -118,8 +119,8 @@ impl Broker {
         now: Now,
         node: NodeId,
         wanted: &InitialiseShareStates,
-    ) -> (TopicPartitions, TopicPartitions) {
-        let (mut done, mut failed) = (TopicPartitions::new(), TopicPartitions::new());
+    ) -> (TopicPartitions, NotInitialised) {
+        let (mut done, mut failed) = (TopicPartitions::new(), NotInitialised::new());
         let mut by_shard: BTreeMap<TopicIdPartition, Vec<StateRecord>> = BTreeMap::new();
         for topic in &wanted.topics {
             for (&partition, &start_offset) in &topic.partitions {
@@ -135,15 +136,17 @@ impl Broker {
                     .and_then(|(at, shard)| Ok((at, shard.decide_initialize(&initialize, now.clock)?)));
                 match decided {
                     Ok((at, record)) => by_shard.entry(at).or_default().push(record),
-                    Err(_) => drop(failed.entry(topic.topic_id).or_default().insert(partition)),
+                    Err(error) => drop(failed.entry(topic.topic_id).or_default().insert(partition, error)),
                 }
             }
         }
         for (at, records) in by_shard {
             let outcome = self.commit_state_records(now, node, at, &records);
-            let sorted = if outcome.is_ok() { &mut done } else { &mut failed };
-            for record in &records {
-                sorted.entry(record.key.topic_id).or_default().insert(record.key.partition);
+            for SharePartitionKey { topic_id, partition, .. } in records.iter().map(|record| &record.key) {
+                match outcome {
+                    Ok(()) => drop(done.entry(*topic_id).or_default().insert(*partition)),
+                    Err(error) => drop(failed.entry(*topic_id).or_default().insert(*partition, error)),
+                }
             }
         }
         (done, failed)

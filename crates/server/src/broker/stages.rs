@@ -67,7 +67,7 @@ pub(super) type StageWrite = (usize, TransitionId, WriteState);
 /// Asks a share coordinator to stage what belongs to one of its state partitions.
 #[derive(Clone, Debug)]
 pub(super) struct StageStates {
-    state_partition: TopicIdPartition,
+    pub(super) state_partition: TopicIdPartition,
     pub(super) transactional_id: Arc<str>,
     producer: Producer,
     /// What is staged, with the part of the request and the transition that it belongs to.

@@ -5,6 +5,7 @@ mod fetching;
 mod internal_topics;
 mod nodes;
 mod producing;
+mod retries;
 
 use sharemark_log::batch::BatchBuilder;
 use sharemark_protocol::messages as m;

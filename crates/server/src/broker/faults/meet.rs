@@ -6,15 +6,7 @@ use sharemark_protocol::{ErrorCode, SharePartitionKey, TopicId, TopicIdPartition
 use super::super::Broker;
 use super::super::crossing::{Call, Crossing};
 use super::super::input::{Now, Origin, Output, Request};
-use super::{
-    Facts, Fault, FaultAction, FaultPoint, FaultProblem, FaultView, KeptBack, STATE_ATTEMPTS_MAX, answers,
-};
-
-/// The wait before a call that was lost is made again, as in Kafka's persister; it doubles from one to the next.
-const RETRY_BACKOFF_MS: i64 = 1_000;
-
-/// The longest such wait.
-const RETRY_BACKOFF_MS_MAX: i64 = 30_000;
+use super::{Facts, Fault, FaultAction, FaultPoint, FaultProblem, FaultView, KeptBack, answers};
 
 impl Broker {
     /// Installs a fault and returns its number.
@@ -81,7 +73,7 @@ impl Broker {
             FaultAction::Repeat => {
                 let reply = self.ask(now, crossing.to, &crossing.call);
                 let _second = self.ask(now, crossing.to, &crossing.call);
-                self.complete(now, crossing, reply);
+                self.conclude(now, crossing, attempt, reply);
             }
             FaultAction::Disconnect => {
                 let _lost = self.ask(now, crossing.to, &crossing.call);
@@ -90,42 +82,11 @@ impl Broker {
         }
     }
 
-    /// Fails a call. Kafka makes calls for states of share partitions again when the error may pass.
-    pub(in crate::broker) fn fail_crossing(
-        &mut self,
-        now: Now,
-        mut crossing: Crossing,
-        attempt: u32,
-        error: ErrorCode,
-    ) {
-        let is_retried = crossing.call.point().is_some_and(FaultPoint::is_retried);
-        if is_retried && may_pass(error) && attempt + 1 < STATE_ATTEMPTS_MAX {
-            if let Some(to) = self.called_node(&crossing.call) {
-                crossing.to = to;
-            }
-            let wait_ms = (RETRY_BACKOFF_MS << attempt).min(RETRY_BACKOFF_MS_MAX);
-            let kept = self
-                .faults
-                .delay(now.real.plus_ms(wait_ms), KeptBack::Crossing(Box::new(crossing), attempt + 1));
-            self.fail_what_is_too_much(now, kept);
-            return;
-        }
-        let reply = crossing.call.refused(error);
-        self.complete(now, crossing, reply);
-    }
-
-    fn fail_what_is_too_much(&mut self, now: Now, kept: Result<(), KeptBack>) {
-        if let Err(KeptBack::Crossing(crossing, _)) = kept {
-            let reply = crossing.call.refused(ErrorCode::NetworkException);
-            self.complete(now, *crossing, reply);
-        }
-    }
-
     /// Lets something go on that a fault kept back.
     pub(in crate::broker) fn go_on(&mut self, now: Now, kept: KeptBack) {
         match kept {
             // A call that is made again may be lost again; one that was met once is not met twice.
-            KeptBack::Crossing(crossing, attempt) if 0 < attempt => self.cross(now, *crossing, attempt),
+            KeptBack::Crossing(crossing, attempt) if 0 < attempt => self.ask_again(now, *crossing, attempt),
             KeptBack::Crossing(crossing, attempt) => self.carry_out(now, *crossing, attempt),
             KeptBack::Request(request) => self.dispatch(now, *request),
             KeptBack::Output(output) => self.output(output),
@@ -331,15 +292,4 @@ impl Broker {
 
 fn named_places(partitions: &[TopicPartition]) -> impl Iterator<Item = (String, i32)> {
     partitions.iter().map(|place| (place.topic.to_string(), place.partition))
-}
-
-/// Returns whether an error of a call may be gone when it is made again.
-fn may_pass(error: ErrorCode) -> bool {
-    matches!(
-        error,
-        ErrorCode::NetworkException
-            | ErrorCode::NotCoordinator
-            | ErrorCode::CoordinatorNotAvailable
-            | ErrorCode::CoordinatorLoadInProgress
-    )
 }

@@ -14,13 +14,13 @@ impl Core {
         Self::with(|config| config.brokers(3))
     }
 
-    fn stop(&mut self, id: NodeId) {
+    pub(super) fn stop(&mut self, id: NodeId) {
         let now = Now { clock: self.now, real: self.now };
         self.broker.stop_node(now, id).unwrap();
         self.check();
     }
 
-    fn start(&mut self, id: NodeId) {
+    pub(super) fn start(&mut self, id: NodeId) {
         let now = Now { clock: self.now, real: self.now };
         self.broker.start_node(now, id).unwrap();
         self.check();
