@@ -15,14 +15,29 @@ pub(super) struct NaivePlan {
 }
 
 impl NaiveSharePartition {
+    /// On an error only the renewals that come before what failed count.
     pub(super) fn decide_acknowledge(
         &self,
         member: usize,
         batches: &[AcknowledgementBatch<'_>],
         rules: &AcknowledgeRules,
-    ) -> Result<NaivePlan, ErrorCode> {
-        check_shape(batches, rules)?;
+    ) -> (Result<(), ErrorCode>, NaivePlan) {
         let mut plan = NaivePlan::default();
+        let outcome = self.judge_acknowledgements(member, batches, rules, &mut plan);
+        if outcome.is_err() {
+            plan.changes.clear();
+        }
+        (outcome, plan)
+    }
+
+    fn judge_acknowledgements(
+        &self,
+        member: usize,
+        batches: &[AcknowledgementBatch<'_>],
+        rules: &AcknowledgeRules,
+        plan: &mut NaivePlan,
+    ) -> Result<(), ErrorCode> {
+        check_shape(batches, rules)?;
         for batch in batches {
             let Some(first) = self.first_judged(batch)? else { continue };
             for offset in first..=batch.last_offset {
@@ -50,7 +65,7 @@ impl NaiveSharePartition {
                 plan.changes.insert(offset, (state, None));
             }
         }
-        Ok(plan)
+        Ok(())
     }
 
     pub(super) fn decide_stage(

@@ -206,6 +206,9 @@ impl NaiveSharePartition {
     /// Makes a change that is stored.
     fn apply(&mut self, now_ms: i64, changes: &Held) -> Change {
         let mut change = Change::default();
+        if changes.is_empty() {
+            return change; // No write told of the start offset.
+        }
         for (&offset, &(state, staged)) in changes {
             let start = self.start;
             match (staged, self.records.get_mut(&offset)) {

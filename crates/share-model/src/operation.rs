@@ -155,8 +155,14 @@ impl Pair {
         let config = self.model.config;
         let outcome =
             self.real.decide_acknowledge(member_name(member), &batches, &rules, &config, &mut self.plan);
-        let expected = self.model.decide_acknowledge(member, &batches, &rules);
-        self.carry_out(outcome, expected, is_held);
+        let (expected, plan) = self.model.decide_acknowledge(member, &batches, &rules);
+        assert_eq!(outcome, expected, "decision");
+        let is_held = is_held && outcome.is_ok();
+        if outcome.is_err() && self.plan.is_empty() {
+            assert!(plan.renewals.is_empty(), "renewals before what failed");
+            return;
+        }
+        self.make(&plan, is_held);
     }
 
     fn stage(&mut self, bytes: &mut Bytes<'_>) {
@@ -210,15 +216,20 @@ impl Pair {
             assert!(self.plan.is_empty(), "nothing is planned on an error");
             return;
         };
+        self.make(&expected, is_held);
+    }
+
+    /// Makes a change that both decided.
+    fn make(&mut self, expected: &NaivePlan, is_held: bool) {
         assert_eq!(self.plan.batches(), self.model.stored(&expected.changes), "stored batches");
         assert_eq!(self.plan.start_offset().get(), self.model.told_start, "stored start");
         let final_count = self.model.stored_final_count(&expected.changes);
         assert_eq!(self.plan.delivery_complete_count(), final_count, "stored count");
         let config = self.model.config;
-        self.model.renew(self.now.ms(), &expected);
+        self.model.renew(self.now.ms(), expected);
         if is_held {
             let id = self.real.hold(self.now, &config, &self.plan);
-            self.held.push((id, self.model.hold(expected.changes)));
+            self.held.push((id, self.model.hold(expected.changes.clone())));
         } else {
             let change = self.real.apply(self.now, &config, &self.plan);
             assert_eq!(change, self.model.apply(self.now.ms(), &expected.changes), "change");

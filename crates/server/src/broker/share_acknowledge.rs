@@ -219,10 +219,14 @@ impl Broker {
     ) -> Option<Result<(), ErrorCode>> {
         let (rules, config) = allowed;
         let decided = self.decide_acknowledge_partition(node, session, acknowledged, rules, config, plan);
-        if decided.is_err() || plan.is_empty() {
+        if plan.is_empty() {
             return Some(decided);
         }
         let key = share_key(&session.group_id, acknowledged.at);
+        if decided.is_err() {
+            self.store_plan(now, node, &key, config, plan, None); // The renewals before what failed.
+            return Some(decided);
+        }
         let copies = config.dead_letter_queue;
         let rejected = if copies { rejected_ranges(&acknowledged.batches) } else { Vec::new() };
         let waiting = Some((waiting.0, waiting.1, rejected));

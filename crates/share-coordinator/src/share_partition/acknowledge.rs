@@ -21,7 +21,8 @@ pub(super) struct Place<'a> {
 impl SharePartition {
     /// Judges all of one request's acknowledgements of this share partition; changes nothing.
     ///
-    /// `plan` receives the change that they make together. On an error none of them counts.
+    /// `plan` receives the change that they make together. On an error none of them counts, but the renewals that
+    /// come before the one that failed: they are all that `plan` then holds, and to be applied as well, as in Kafka.
     ///
     /// # Errors
     ///
@@ -44,7 +45,9 @@ impl SharePartition {
         }
         let outcome = self.judge_all(member, batches, rules, config, plan);
         if outcome.is_err() {
-            plan.clear();
+            let renewals = std::mem::take(&mut plan.renewals);
+            self.begin_plan(plan);
+            plan.renewals = renewals;
         }
         outcome
     }

@@ -168,6 +168,12 @@ impl SharePartition {
         in_transition: bool,
     ) -> Change {
         let mut change = Change::default();
+        if batches.is_empty() {
+            // Nothing was stored, so nothing has told of the start offset.
+            self.version += 1;
+            self.rebuild_overgrown_locks();
+            return change;
+        }
         let mut search_from = self.first_available;
         let mut hint = Hint::default();
         let mut rest = batches;

@@ -142,7 +142,9 @@ impl Driver {
                 ErrorCode::None
             }
             Err(error) => {
-                assert!(self.plan.is_empty(), "nothing is planned on an error");
+                assert!(self.plan.batches().is_empty(), "nothing is stored on an error");
+                self.change = self.partition.apply(self.now, &self.config, &self.plan);
+                self.partition.check_invariants();
                 error
             }
         }

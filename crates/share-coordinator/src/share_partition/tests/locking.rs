@@ -54,6 +54,20 @@ fn renewals_mix_with_other_types() {
 }
 
 #[test]
+fn a_renewal_stays_when_what_follows_it_fails() {
+    let mut driver = held(1_500);
+    driver.now = at(1_000);
+    assert_eq!(driver.acknowledge("A", &[(0, 1, &[4]), (2, 99, &[1])]), ErrorCode::InvalidRequest);
+    assert_eq!(
+        driver.acknowledge("A", &[(2, 2, &[1]), (3, 3, &[4]), (4, 99, &[4])]),
+        ErrorCode::InvalidRequest
+    );
+    assert_eq!(driver.acknowledge("B", &[(4, 4, &[4])]), ErrorCode::InvalidRecordState);
+    let view = "0-1 ACQUIRED×1 A 1500 | 2-2 ACQUIRED×1 A 500 | 3-3 ACQUIRED×1 A 1500 | 4-9 ACQUIRED×1 A 500";
+    assert_eq!(driver.view(), view);
+}
+
+#[test]
 fn the_last_lapse_archives() {
     let mut driver = held(1_000);
     driver.config.delivery_count_limit = 1;

@@ -3,12 +3,14 @@ package sharemark.interop;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Collection;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.function.Predicate;
+import java.util.stream.Stream;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.AlterConfigOp;
 import org.apache.kafka.clients.admin.ConfigEntry;
@@ -87,8 +89,14 @@ final class Broker {
   /** Makes a share group that starts at the beginning of its topics. */
   String shareGroup(String... settings) throws Exception {
     String group = fresh("share");
+    Stream<String> start = Stream.of("share.auto.offset.reset", "earliest");
+    alterGroup(group, Stream.concat(start, Arrays.stream(settings)).toArray(String[]::new));
+    return group;
+  }
+
+  /** Changes configs of a group, given as names and values. */
+  void alterGroup(String group, String... settings) throws Exception {
     List<AlterConfigOp> ops = new ArrayList<>();
-    ops.add(set("share.auto.offset.reset", "earliest"));
     for (int i = 0; i < settings.length; i += 2) {
       ops.add(set(settings[i], settings[i + 1]));
     }
@@ -96,7 +104,6 @@ final class Broker {
       admin.incrementalAlterConfigs(Map.of(new ConfigResource(ConfigResource.Type.GROUP, group),
           (Collection<AlterConfigOp>) ops)).all().get();
     }
-    return group;
   }
 
   static AlterConfigOp set(String name, String value) {

@@ -58,6 +58,14 @@ final class ControlCases {
     return consumer;
   }
 
+  /** Counts the records whose acknowledgements the consumer is told to be answered. */
+  private static AtomicInteger countTold(KafkaShareConsumer<String, String> consumer) {
+    AtomicInteger told = new AtomicInteger();
+    consumer.setAcknowledgementCommitCallback(
+        (offsets, error) -> offsets.values().forEach(set -> told.addAndGet(set.size())));
+    return told;
+  }
+
   /** Accepts every other record and renews the rest. */
   private static void acceptAndRenew(KafkaShareConsumer<String, String> consumer,
       List<ConsumerRecord<String, String>> records) {
@@ -78,10 +86,8 @@ final class ControlCases {
     long renewed = counted("Renew");
     long accepted = counted("Accept");
     produce(broker, topic, 10);
-    AtomicInteger told = new AtomicInteger();
     try (KafkaShareConsumer<String, String> consumer = consumer(broker, topic, group)) {
-      consumer.setAcknowledgementCommitCallback(
-          (offsets, error) -> offsets.values().forEach(set -> told.addAndGet(set.size())));
+      AtomicInteger told = countTold(consumer);
       acceptAndRenew(consumer, pollUntil(consumer, all -> all.size() == 10));
       // The poll carries the renewals and brings the renewed records again.
       acceptAll(consumer, pollUntil(consumer, all -> all.size() == 5));
@@ -93,16 +99,22 @@ final class ControlCases {
 
   private static void renewOnCommit(Broker broker) throws Exception {
     String topic = broker.createTopic("renew-commit", 1);
-    String group = broker.shareGroup();
+    String group = broker.shareGroup("share.record.lock.duration.ms", "15000");
     long renewed = counted("Renew");
     produce(broker, topic, 10);
     try (KafkaShareConsumer<String, String> consumer = consumer(broker, topic, group)) {
-      acceptAndRenew(consumer, pollUntil(consumer, all -> all.size() == 10));
+      List<ConsumerRecord<String, String>> records = pollUntil(consumer, all -> all.size() == 10);
+      same(Optional.of(15000), consumer.acquisitionLockTimeoutMs(), "lock duration");
+      broker.alterGroup(group, "share.record.lock.duration.ms", "25000");
+      acceptAndRenew(consumer, records);
       Map<?, Optional<org.apache.kafka.common.KafkaException>> outcome = consumer.commitSync();
       same(1, outcome.size(), "partitions committed");
       holds(outcome.values().stream().allMatch(Optional::isEmpty), "the commit succeeds");
       same(5L, counted("Renew") - renewed, "renewals counted once committed");
-      acceptAll(consumer, pollUntil(consumer, all -> all.size() == 5));
+      same(Optional.of(15000), consumer.acquisitionLockTimeoutMs(), "lock duration until the next poll");
+      List<ConsumerRecord<String, String>> again = pollUntil(consumer, all -> all.size() == 5);
+      same(Optional.of(25000), consumer.acquisitionLockTimeoutMs(), "lock duration of what was renewed");
+      acceptAll(consumer, again);
     }
     same(5L, counted("Renew") - renewed, "renewals counted");
   }
@@ -132,8 +144,13 @@ final class ControlCases {
     long renewed = counted("Renew");
     produce(broker, topic, 10);
     try (KafkaShareConsumer<String, String> consumer = consumer(broker, topic, group)) {
+      AtomicInteger told = countTold(consumer);
       acceptAndRenew(consumer, pollUntil(consumer, all -> all.size() == 10));
       produce(broker, topic, 5);
+      // The poll that carries the renewals brings nothing.
+      same(0, consumer.poll(Duration.ofMillis(11500)).count(), "records beside the renewals");
+      same(10, told.get(), "acknowledgements told to the callback");
+      same(5L, counted("Renew") - renewed, "renewals counted by then");
       // What is renewed comes first, and must be acknowledged before anything new is fetched.
       List<ConsumerRecord<String, String>> again = pollUntil(consumer, all -> !all.isEmpty());
       same(5, again.size(), "renewed records");
@@ -141,6 +158,7 @@ final class ControlCases {
       fails(IllegalStateException.class, () -> consumer.poll(Duration.ofMillis(100)));
       acceptAll(consumer, again);
       acceptAll(consumer, pollUntil(consumer, all -> all.size() == 5));
+      same(20, told.get(), "acknowledgements told to the callback at last");
     }
     same(5L, counted("Renew") - renewed, "renewals counted");
   }
