@@ -1,10 +1,9 @@
 //! Where things meet faults, and how they go on.
 
-use sharemark_protocol::messages::RequestMessage;
-use sharemark_protocol::{ErrorCode, SharePartitionKey, TopicId, TopicIdPartition, TopicPartition};
+use sharemark_protocol::{ErrorCode, TopicIdPartition};
 
 use super::super::Broker;
-use super::super::crossing::{Call, Crossing};
+use super::super::crossing::Crossing;
 use super::super::input::{Now, Origin, Output, Request};
 use super::{Facts, Fault, FaultAction, FaultPoint, FaultProblem, FaultView, KeptBack, answers};
 
@@ -14,7 +13,6 @@ impl Broker {
     /// # Errors
     ///
     /// - `NotThere` if the action makes no sense at that point.
-    /// - `NoErrorAnswer` if an error is to be answered for requests of which not every API can.
     /// - `TooMany` if there are too many.
     pub fn install_fault(&mut self, fault: Fault) -> Result<u64, FaultProblem> {
         self.faults.install(fault)
@@ -103,8 +101,9 @@ impl Broker {
         let connection = request.origin.connection;
         let kept = match action {
             FaultAction::Error(error) => {
-                if let Some(answer) = answers::refusal(&request.message, error) {
-                    self.answer(&request.origin, answer);
+                match answers::refusal(&request.message, error) {
+                    Some(answer) => self.answer(&request.origin, answer),
+                    None => self.output(Output::Close { connection }),
                 }
                 return None;
             }
@@ -169,127 +168,4 @@ impl Broker {
             Some(_) | None => Ok(()),
         }
     }
-
-    fn place(&self, at: TopicIdPartition) -> Option<(String, i32)> {
-        Some((self.topic_name(at.topic_id)?, at.partition))
-    }
-
-    fn topic_name(&self, id: TopicId) -> Option<String> {
-        self.cluster.topic(id).map(|topic| topic.name.to_string())
-    }
-
-    fn facts_of_crossing(&self, crossing: &Crossing) -> Facts {
-        let mut facts = Facts { from: Some(crossing.from), to: Some(crossing.to), ..Facts::default() };
-        let mut keys: Vec<&SharePartitionKey> = Vec::new();
-        match &crossing.call {
-            Call::InitialiseShareStates { states, .. } => {
-                facts.group = Some(states.group_id.to_string());
-                for topic in &states.topics {
-                    let name = self.topic_name(topic.topic_id).unwrap_or_default();
-                    facts.places.extend(topic.partitions.keys().map(|partition| (name.clone(), *partition)));
-                }
-            }
-            Call::DeleteShareStates { states, .. } => {
-                facts.group = Some(states.group_id.to_string());
-                for (topic_id, partitions) in &states.partitions {
-                    let name = self.topic_name(*topic_id).unwrap_or_default();
-                    facts.places.extend(partitions.iter().map(|partition| (name.clone(), *partition)));
-                }
-            }
-            Call::ReadShareState { key, .. } => keys.push(key),
-            Call::WriteShareState { write, .. } => keys.push(&write.key),
-            Call::StageShareStates(states) => {
-                facts.transactional_id = Some(states.transactional_id.to_string());
-                keys.extend(states.writes.iter().map(|(_, _, write)| &write.key));
-            }
-            Call::CheckMember { group_id, .. } => facts.group = Some(group_id.to_string()),
-            Call::AddToTransaction(request) => {
-                facts.transactional_id = Some(request.transactional_id.clone());
-                facts.places.extend(named_places(&request.partitions));
-            }
-            Call::FindOngoing { transactional_id, partitions, .. } => {
-                facts.transactional_id = Some(transactional_id.to_string());
-                facts.places.extend(named_places(partitions));
-            }
-            Call::WriteMarkers { marker, .. } => {
-                facts.transactional_id = Some(marker.key.transactional_id.to_string());
-                facts.places.extend(named_places(&marker.partitions));
-            }
-            Call::WriteDeadLetters(write) => facts.places.extend(self.place(write.place())),
-            Call::ForgetShareGroup(_) => {}
-            Call::SummariseShareStates { keys: asked, .. } => keys.extend(asked),
-        }
-        for key in keys {
-            facts.group = Some(key.group_id.to_string());
-            facts
-                .places
-                .extend(self.place(TopicIdPartition { topic_id: key.topic_id, partition: key.partition }));
-        }
-        facts
-    }
-
-    fn facts_of_request(&self, request: &Request) -> Facts {
-        let mut facts = Facts {
-            api: Some(request.message.api_key()),
-            node: Some(request.origin.node),
-            ..Facts::default()
-        };
-        let text = |text: &sharemark_protocol::StrBytes| text.to_string();
-        let mut by_id: Vec<(TopicId, i32)> = Vec::new();
-        #[expect(
-            clippy::wildcard_enum_match_arm,
-            reason = "other requests are told apart by their API alone"
-        )]
-        match &request.message {
-            RequestMessage::EndTxn(body) => facts.transactional_id = Some(text(&body.transactional_id)),
-            RequestMessage::InitProducerId(body) => {
-                facts.transactional_id = body.transactional_id.as_ref().map(text);
-            }
-            RequestMessage::Produce(body) => {
-                facts.transactional_id = body.transactional_id.as_ref().map(text);
-                for topic in &body.topic_data {
-                    let name = self.topic_name(topic.topic_id).unwrap_or_else(|| text(&topic.name));
-                    facts.places.extend(topic.partition_data.iter().map(|it| (name.clone(), it.index)));
-                }
-            }
-            RequestMessage::Fetch(body) => {
-                for topic in &body.topics {
-                    let name = self.topic_name(topic.topic_id).unwrap_or_else(|| text(&topic.topic));
-                    facts.places.extend(topic.partitions.iter().map(|it| (name.clone(), it.partition)));
-                }
-            }
-            RequestMessage::ShareFetch(body) => {
-                facts.group = body.group_id.as_ref().map(text);
-                let topics = body.topics.iter();
-                by_id.extend(topics.flat_map(|topic| {
-                    topic.partitions.iter().map(|it| (topic.topic_id, it.partition_index))
-                }));
-            }
-            RequestMessage::ShareAcknowledge(body) => {
-                facts.group = body.group_id.as_ref().map(text);
-                let topics = body.topics.iter();
-                by_id.extend(topics.flat_map(|topic| {
-                    topic.partitions.iter().map(|it| (topic.topic_id, it.partition_index))
-                }));
-            }
-            RequestMessage::ShareGroupHeartbeat(body) => facts.group = Some(text(&body.group_id)),
-            RequestMessage::TxnShareAcknowledge(body) => {
-                facts.group = Some(text(&body.group_id));
-                facts.transactional_id = body.transactional_id.as_ref().map(text);
-                let topics = body.topics.iter();
-                by_id.extend(topics.flat_map(|topic| {
-                    topic.partitions.iter().map(|it| (topic.topic_id, it.partition_index))
-                }));
-            }
-            _ => {}
-        }
-        for (topic_id, partition) in by_id {
-            facts.places.extend(self.topic_name(topic_id).map(|name| (name, partition)));
-        }
-        facts
-    }
-}
-
-fn named_places(partitions: &[TopicPartition]) -> impl Iterator<Item = (String, i32)> {
-    partitions.iter().map(|place| (place.topic.to_string(), place.partition))
 }

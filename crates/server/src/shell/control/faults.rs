@@ -30,11 +30,6 @@ impl From<FaultProblem> for ControlError {
             FaultProblem::Unknown => Self::NotFound("there is no such fault".to_owned()),
             FaultProblem::TooMany => Self::Conflict("there are too many faults".to_owned()),
             FaultProblem::NotThere => Self::Invalid("that action cannot be done at that point".to_owned()),
-            FaultProblem::NoErrorAnswer => Self::Invalid(
-                "an error at request needs apis, each of EndTxn, Fetch, FindCoordinator, InitProducerId, Produce, \
-                 ShareAcknowledge, ShareFetch, ShareGroupHeartbeat, TxnShareAcknowledge"
-                    .to_owned(),
-            ),
         }
     }
 }
