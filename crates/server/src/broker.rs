@@ -99,6 +99,7 @@ mod txn_offset_commit;
 mod txn_share_acknowledge;
 mod unregister_broker;
 mod update_features;
+mod views;
 mod write_txn_markers;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -123,7 +124,7 @@ pub use metrics::{
     SharePartitionFigures, SharePartitionMetrics,
 };
 use node::Node;
-pub use nodes::NodeProblem;
+pub use nodes::{NodeProblem, NodeState};
 use parked::{Parked, Wait, Wake};
 use random::Random;
 

@@ -8,6 +8,6 @@ pub mod config;
 #[cfg(feature = "shell")]
 pub mod shell;
 
-pub use broker::{Fault, FaultAction, FaultPoint};
+pub use broker::{Fault, FaultAction, FaultPoint, NodeState};
 #[cfg(feature = "shell")]
 pub use shell::{ClockView, ControlError, NodeAddresses, RequestView, Server, ServerBuilder, ServerError};

@@ -2,7 +2,7 @@
 
 use sharemark_log::batch::{BatchBuilder, CheckedBatch};
 use sharemark_log::{AppendContext, Appended, Log, Origin, RecordError, StorageWrite};
-use sharemark_protocol::{CoordinatorRecord, ErrorCode, Offset, Producer, TopicIdPartition};
+use sharemark_protocol::{CoordinatorRecord, ErrorCode, NodeId, Offset, Producer, TopicIdPartition};
 
 use super::Broker;
 use super::input::Now;
@@ -27,16 +27,21 @@ impl Broker {
     ///
     /// # Errors
     ///
+    /// - `RequestTimedOut` if `node` is cut off, whose replicas could not follow.
     /// - `KafkaStorageError` if all logs together have reached the memory limit; a producer tries again.
     /// - What the log refuses; `record_errors` then says which records, where it is for some of them.
     pub(super) fn append_produced(
         &mut self,
         now: Now,
+        node: NodeId,
         at: TopicIdPartition,
         batch: CheckedBatch,
         verified: bool,
         record_errors: &mut Vec<RecordError>,
     ) -> Result<Appended, ErrorCode> {
+        if self.is_cut_off(node) {
+            return Err(ErrorCode::RequestTimedOut);
+        }
         self.meet_append(at)?;
         let partition = self.cluster.partition(at).ok_or(ErrorCode::UnknownTopicOrPartition)?;
         let context =
@@ -62,16 +67,21 @@ impl Broker {
     ///
     /// # Errors
     ///
+    /// - `CoordinatorNotAvailable` if `node` is cut off, whose replicas could not follow.
     /// - `NotCoordinator` if the partition is gone.
     /// - What the log refuses: a fenced leader, a producer's epoch.
     pub(super) fn append_records(
         &mut self,
         now: Now,
+        node: NodeId,
         at: TopicIdPartition,
         records: &[CoordinatorRecord],
         producer: Option<Producer>,
     ) -> Result<Offset, ErrorCode> {
         assert!(!records.is_empty(), "there is something to append");
+        if self.is_cut_off(node) {
+            return Err(ErrorCode::CoordinatorNotAvailable);
+        }
         let mut builder = BatchBuilder::new();
         if let Some(producer) = producer {
             builder = builder.producer(producer, 0).transactional();

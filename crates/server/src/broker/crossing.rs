@@ -189,26 +189,28 @@ impl Broker {
         }
         if !self.nodes.contains_key(&crossing.to) {
             // It was kept back while its node stopped.
-            match self.called_node(&crossing.call) {
+            match self.called_node(crossing.from, &crossing.call) {
                 Some(to) => crossing.to = to,
                 None => return self.fail_crossing(now, crossing, attempt, ErrorCode::NetworkException),
             }
+        }
+        if self.are_apart(crossing.from, crossing.to) {
+            return self.fail_crossing(now, crossing, attempt, ErrorCode::NetworkException);
         }
         let reply = self.ask(now, crossing.to, &crossing.call);
         self.conclude(now, crossing, attempt, reply);
     }
 
-    /// Returns the node that a call is for now, if that can be told from the call.
-    pub(super) fn called_node(&self, call: &Call) -> Option<NodeId> {
-        let coordinator = |key: &SharePartitionKey| self.share_state_leader(key).map(|(_, leader)| leader);
+    /// Returns the node that a call of `from` is for now, if that can be told from the call.
+    pub(super) fn called_node(&self, from: NodeId, call: &Call) -> Option<NodeId> {
+        let coordinator =
+            |key: &SharePartitionKey| self.share_state_leader(from, key).map(|(_, leader)| leader);
         let node = match call {
             Call::ReadShareState { key, .. } => coordinator(key),
             Call::WriteShareState { write, .. } => coordinator(&write.key),
-            Call::StageShareStates(states) => {
-                self.cluster.partition(states.state_partition).map(|partition| partition.leader)
-            }
-            Call::AddToTransaction(request) => self.txn_coordinator(&request.transactional_id).ok(),
-            Call::FindOngoing { transactional_id, .. } => self.txn_coordinator(transactional_id).ok(),
+            Call::StageShareStates(states) => self.leader_seen_by(from, states.state_partition),
+            Call::AddToTransaction(request) => self.txn_coordinator(from, &request.transactional_id).ok(),
+            Call::FindOngoing { transactional_id, .. } => self.txn_coordinator(from, transactional_id).ok(),
             // One call may concern what several nodes keep; it is told that it failed, and is made anew.
             Call::InitialiseShareStates { .. }
             | Call::DeleteShareStates { .. }

@@ -64,7 +64,7 @@ impl Broker {
         let Some(letter) = self.nodes.get(&node).and_then(|node| node.dead_letters.get(id)).cloned() else {
             return;
         };
-        let place = self.dead_letter_place(now, &letter.key);
+        let place = self.dead_letter_place(now, node, &letter.key);
         let Ok((at, to)) = place else {
             // The group's configuration allows no copy, as good as one that could not be written.
             self.finish_dead_letters(now, node, id);
@@ -91,12 +91,12 @@ impl Broker {
         node: NodeId,
         write: &WriteDeadLetters,
     ) -> Result<(), ErrorCode> {
-        let partition = self.cluster.partition(write.at).ok_or(ErrorCode::UnknownTopicOrPartition)?;
-        if partition.leader != node {
+        let leader = self.leader_seen_by(node, write.at).ok_or(ErrorCode::UnknownTopicOrPartition)?;
+        if leader != node {
             return Err(ErrorCode::NotLeaderOrFollower);
         }
         let mut record_errors = Vec::new();
-        self.append_produced(now, write.at, write.batch.clone(), true, &mut record_errors).map(drop)
+        self.append_produced(now, node, write.at, write.batch.clone(), true, &mut record_errors).map(drop)
     }
 
     /// Goes on at the share partition's leader when copies are written, or are not.

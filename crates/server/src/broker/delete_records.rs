@@ -57,6 +57,9 @@ impl Broker {
             before => Some(Offset::new(before).ok_or(ErrorCode::OffsetOutOfRange)?),
         };
         let start = leader.log.decide_delete_records(before)?;
+        if self.is_cut_off(origin.node) {
+            return Err(ErrorCode::RequestTimedOut); // Its followers do not say that they have deleted.
+        }
         self.with_log(at, |log, writes| log.delete_records(start, writes));
         Ok(start)
     }

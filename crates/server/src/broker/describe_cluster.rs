@@ -36,7 +36,7 @@ impl Broker {
 
     fn describe_cluster(&self, origin: &Origin, request: &DescribeClusterRequest) -> DescribeClusterResponse {
         let brokers = self
-            .endpoints(origin.listener)
+            .endpoints(origin)
             .map(|(node, endpoint)| DescribeClusterBroker {
                 broker_id: node.get(),
                 host: endpoint.host.as_str().into(),
@@ -48,7 +48,7 @@ impl Broker {
         DescribeClusterResponse {
             endpoint_type: ENDPOINT_BROKERS,
             cluster_id: self.cluster.id.as_str().into(),
-            controller_id: self.controller().get(),
+            controller_id: self.controller_seen_by(origin.node).get(),
             brokers,
             cluster_authorized_operations: if request.include_cluster_authorized_operations {
                 CLUSTER_OPERATIONS

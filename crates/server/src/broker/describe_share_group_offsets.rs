@@ -150,7 +150,7 @@ impl Broker {
 
     fn ask_for_summaries(&mut self, mut operation: DescribeOffsetsOperation) {
         let from = operation.origin.node;
-        let by_node = self.share_coordinators_of(operation.slots.keys());
+        let by_node = self.share_coordinators_of(from, operation.slots.keys());
         if by_node.is_empty() {
             self.answer(&operation.origin, ResponseMessage::DescribeShareGroupOffsets(operation.response));
             return;
@@ -170,20 +170,22 @@ impl Broker {
     /// Returns the calls that tell states in short: one to each node that keeps some of them.
     pub(super) fn calls_to_summarise(
         &self,
+        from: NodeId,
         keys: &[SharePartitionKey],
         then: OperationId,
     ) -> Vec<(NodeId, Call)> {
-        let by_node = self.share_coordinators_of(keys).into_iter();
+        let by_node = self.share_coordinators_of(from, keys).into_iter();
         by_node.map(|(to, keys)| (to, Call::SummariseShareStates { keys, then })).collect()
     }
 
     fn share_coordinators_of<'a>(
         &self,
+        from: NodeId,
         keys: impl IntoIterator<Item = &'a SharePartitionKey>,
     ) -> BTreeMap<NodeId, Vec<SharePartitionKey>> {
         let mut by_node: BTreeMap<NodeId, Vec<SharePartitionKey>> = BTreeMap::new();
         for key in keys {
-            if let Some((_, leader)) = self.share_state_leader(key) {
+            if let Some((_, leader)) = self.share_state_leader(from, key) {
                 by_node.entry(leader).or_default().push(key.clone());
             }
         }

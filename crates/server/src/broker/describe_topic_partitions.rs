@@ -8,7 +8,7 @@ use sharemark_protocol::messages::describe_topic_partitions_response::{
     Cursor, DescribeTopicPartitionsResponse, DescribeTopicPartitionsResponsePartition,
     DescribeTopicPartitionsResponseTopic,
 };
-use sharemark_protocol::{ErrorCode, NodeId};
+use sharemark_protocol::{ErrorCode, LeaderEpoch, NodeId, TopicIdPartition};
 
 use super::Broker;
 use super::authorize::{Operation, Resource, authorize};
@@ -66,7 +66,7 @@ impl Broker {
                 break;
             }
             let shown = topic.partitions.len().saturating_sub(first).min(room);
-            response.topics.push(described(topic, first, shown, &self.cluster.running));
+            response.topics.push(self.described_part(origin.node, topic, first, shown));
             room -= shown;
             if first + shown < topic.partitions.len() {
                 response.next_cursor = cursor(name, first + shown);
@@ -74,6 +74,30 @@ impl Broker {
             }
         }
         response
+    }
+
+    /// Describes some partitions of a topic as `node` sees them.
+    fn described_part(
+        &self,
+        node: NodeId,
+        topic: &Topic,
+        first: usize,
+        count: usize,
+    ) -> DescribeTopicPartitionsResponseTopic {
+        let running = self.running_seen_by(node);
+        let described = |(partition, index): (&Partition, i32)| {
+            let at = TopicIdPartition { topic_id: topic.id, partition: index };
+            let leader = self.leadership_of(node, at, partition);
+            described_partition(partition, index, leader, running)
+        };
+        DescribeTopicPartitionsResponseTopic {
+            error_code: ErrorCode::None.code(),
+            name: Some((&*topic.name).into()),
+            topic_id: topic.id,
+            is_internal: topic.is_internal(),
+            partitions: topic.partitions.iter().zip(0..).skip(first).take(count).map(described).collect(),
+            topic_authorized_operations: TOPIC_OPERATIONS,
+        }
     }
 }
 
@@ -89,32 +113,10 @@ fn failed(name: &str, error: ErrorCode) -> DescribeTopicPartitionsResponseTopic 
     }
 }
 
-fn described(
-    topic: &Topic,
-    first: usize,
-    count: usize,
-    running: &[NodeId],
-) -> DescribeTopicPartitionsResponseTopic {
-    DescribeTopicPartitionsResponseTopic {
-        error_code: ErrorCode::None.code(),
-        name: Some((&*topic.name).into()),
-        topic_id: topic.id,
-        is_internal: topic.is_internal(),
-        partitions: topic
-            .partitions
-            .iter()
-            .zip(0..)
-            .skip(first)
-            .take(count)
-            .map(|(partition, index)| described_partition(partition, index, running))
-            .collect(),
-        topic_authorized_operations: TOPIC_OPERATIONS,
-    }
-}
-
 fn described_partition(
     partition: &Partition,
     index: i32,
+    (leader, leader_epoch): (NodeId, LeaderEpoch),
     running: &[NodeId],
 ) -> DescribeTopicPartitionsResponsePartition {
     let ids = |runs: bool| -> Vec<i32> {
@@ -124,8 +126,8 @@ fn described_partition(
     DescribeTopicPartitionsResponsePartition {
         error_code: ErrorCode::None.code(),
         partition_index: index,
-        leader_id: partition.leader.get(),
-        leader_epoch: partition.leader_epoch.get(),
+        leader_id: leader.get(),
+        leader_epoch: leader_epoch.get(),
         isr_nodes: ids(true),
         replica_nodes: partition.replicas.iter().map(|node| node.get()).collect(),
         // Every replica is in sync, so there is nobody else to elect; empty lists, never null.

@@ -113,8 +113,12 @@ impl Broker {
     /// answer may have to stay below the minimum although more is there; that is not waited for.
     fn available_bytes(&self, origin: &Origin, wait: &FetchWait) -> usize {
         let of_target = |target: &FetchTarget| {
-            let partition = self.cluster.partition(self.resolve(origin, &target.key).ok()?)?;
+            let at = self.resolve(origin, &target.key).ok()?;
+            let partition = self.cluster.partition(at)?;
             let from = Offset::new(target.asked.fetch_offset)?;
+            if self.is_past_copy(origin.node, at, wait.isolation, from) {
+                return None;
+            }
             let max = usize::try_from(target.asked.partition_max_bytes).unwrap_or(0);
             Some(partition.log.readable_bytes(from, wait.isolation, max).min(max))
         };
@@ -162,6 +166,7 @@ impl Broker {
             ReadError::OffsetOutOfRange => ErrorCode::OffsetOutOfRange,
             ReadError::NotInMemory(_) => ErrorCode::KafkaStorageError,
         })?;
+        self.keep_copied(origin.node, at, isolation, &mut batches);
         let mut aborted: Vec<Aborted> = Vec::new();
         let covered = batches.first().zip(batches.last());
         let covered = covered
@@ -173,10 +178,13 @@ impl Broker {
         for batch in batches {
             records.push(batch.bytes);
         }
+        let copied = |offset: Offset, isolation| {
+            self.copy_end(origin.node, at, isolation).map_or(offset, |end| end.min(offset)).get()
+        };
         Ok(PartitionData {
             partition_index: asked.partition,
-            high_watermark: log.high_watermark().get(),
-            last_stable_offset: log.last_stable_offset().get(),
+            high_watermark: copied(log.high_watermark(), Isolation::ReadUncommitted),
+            last_stable_offset: copied(log.last_stable_offset(), Isolation::ReadCommitted),
             log_start_offset: log.log_start().get(),
             aborted_transactions: match isolation {
                 Isolation::ReadUncommitted => None,
@@ -196,7 +204,9 @@ impl Broker {
             records: Some(Records::new()),
             ..PartitionData::default()
         };
-        if let Some((leader, epoch)) = self.leader_hint(error, self.resolve(origin, &target.key).ok()) {
+        if let Some((leader, epoch)) =
+            self.leader_hint(origin.node, error, self.resolve(origin, &target.key).ok())
+        {
             data.current_leader = LeaderIdAndEpoch { leader_id: leader.get(), leader_epoch: epoch.get() };
         }
         data

@@ -60,9 +60,8 @@ impl Broker {
     fn find_coordinator(&mut self, now: Now, origin: &Origin, key_type: i8, key: &str) -> Coordinator {
         let outcome = self.coordinator_topic(now, origin, key_type, key).and_then(|topic| {
             let at = self.coordinator_of(topic, key).ok_or(ErrorCode::CoordinatorNotAvailable)?;
-            let leader = self.cluster.partition(at).ok_or(ErrorCode::CoordinatorNotAvailable)?.leader;
-            let endpoint =
-                self.endpoint(leader, origin.listener).ok_or(ErrorCode::CoordinatorNotAvailable)?;
+            let leader = self.leader_seen_by(origin.node, at).ok_or(ErrorCode::CoordinatorNotAvailable)?;
+            let endpoint = self.endpoint(leader, origin).ok_or(ErrorCode::CoordinatorNotAvailable)?;
             Ok((leader, endpoint))
         });
         match outcome {
@@ -118,6 +117,9 @@ impl Broker {
             _ => return Err(ErrorCode::InvalidRequest),
         };
         if self.cluster.topic_named(topic).is_none() {
+            if self.is_cut_off(origin.node) {
+                return Err(ErrorCode::CoordinatorNotAvailable);
+            }
             self.auto_create_topic(now, topic)?;
         }
         Ok(topic)
@@ -130,7 +132,7 @@ impl Broker {
         Some(TopicIdPartition { topic_id: topic.id, partition: coordinator_partition(key, count) })
     }
 
-    /// Returns the internal partition that keeps `key` if `node` leads it.
+    /// Returns the internal partition that keeps `key` if `node` leads it, as it sees it.
     ///
     /// # Errors
     ///
@@ -142,10 +144,10 @@ impl Broker {
         key: &str,
     ) -> Result<TopicIdPartition, ErrorCode> {
         let at = self.coordinator_of(topic, key).ok_or(ErrorCode::NotCoordinator)?;
-        match self.cluster.partition(at) {
-            Some(partition) if partition.leader == node => Ok(at),
-            Some(_) | None => Err(ErrorCode::NotCoordinator),
+        if self.leader_seen_by(node, at) != Some(node) {
+            return Err(ErrorCode::NotCoordinator);
         }
+        Ok(at)
     }
 }
 

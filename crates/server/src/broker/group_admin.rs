@@ -115,7 +115,7 @@ impl Broker {
                     .collect(),
             })
             .collect();
-        self.ensure_share_group_state(now).map_err(Refusal::of)?;
+        self.ensure_share_group_state(now, origin.node).map_err(Refusal::of)?;
         let (at, shard) = self.group_shard(origin.node, &request.group_id).map_err(Refusal::of)?;
         let decision = shard.decide_alter_offsets(&request.group_id, &topics, &self.cluster)?;
         self.log_dropped_stages(&request.group_id);
@@ -276,7 +276,7 @@ impl Broker {
 
     /// Asks the share coordinators to drop states; returns how many are asked.
     fn cross_to_delete(&mut self, from: NodeId, wanted: &DeleteShareStates, then: OperationId) -> usize {
-        let calls = self.calls_to_delete(wanted, then);
+        let calls = self.calls_to_delete(from, wanted, then);
         let count = calls.len();
         self.crossings.extend(calls.into_iter().map(|(to, call)| Crossing { from, to, call }));
         count
@@ -285,6 +285,7 @@ impl Broker {
     /// Returns the calls that drop states: one to each node that leads some of them.
     pub(super) fn calls_to_delete(
         &self,
+        from: NodeId,
         wanted: &DeleteShareStates,
         then: OperationId,
     ) -> Vec<(NodeId, Call)> {
@@ -296,7 +297,7 @@ impl Broker {
                     topic_id: *topic_id,
                     partition: *partition,
                 };
-                if let Some((_, leader)) = self.share_state_leader(&key) {
+                if let Some((_, leader)) = self.share_state_leader(from, &key) {
                     by_node.entry(leader).or_default().entry(*topic_id).or_default().insert(*partition);
                 }
             }

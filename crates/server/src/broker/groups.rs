@@ -92,7 +92,7 @@ impl Broker {
             return Ok(());
         }
         let encoded: Vec<CoordinatorRecord> = records.iter().map(GroupRecord::encode).collect();
-        let base = self.append_records(now, at, &encoded, None)?;
+        let base = self.append_records(now, node, at, &encoded, None)?;
         if let Some(shard) = self.group_shard_mut(node, at) {
             for (index, record) in records.iter().enumerate() {
                 shard.replay(record_offset(base, index), record);
@@ -122,7 +122,7 @@ impl Broker {
         wanted: &InitialiseShareStates,
         then: Option<OperationId>,
     ) -> usize {
-        let calls = self.calls_to_initialise(wanted, then);
+        let calls = self.calls_to_initialise(from, wanted, then);
         let count = calls.len();
         self.crossings.extend(calls.into_iter().map(|(to, call)| Crossing { from, to, call }));
         count
@@ -131,6 +131,7 @@ impl Broker {
     /// Returns the calls that initialise share partitions: one to each node that leads some of their states.
     pub(super) fn calls_to_initialise(
         &self,
+        from: NodeId,
         wanted: &InitialiseShareStates,
         then: Option<OperationId>,
     ) -> Vec<(NodeId, Call)> {
@@ -143,7 +144,7 @@ impl Broker {
                     topic_id: topic.topic_id,
                     partition: *partition,
                 };
-                let Some((_, leader)) = self.share_state_leader(&key) else { continue };
+                let Some((_, leader)) = self.share_state_leader(from, &key) else { continue };
                 let states = by_node.entry(leader).or_insert_with(|| InitialiseShareStates {
                     group_id: wanted.group_id.clone(),
                     state_epoch: wanted.state_epoch,
@@ -189,8 +190,15 @@ impl Broker {
     }
 
     /// Creates the topic of share partitions' states, which the first share group needs.
-    pub(super) fn ensure_share_group_state(&mut self, now: Now) -> Result<(), ErrorCode> {
+    ///
+    /// # Errors
+    ///
+    /// - `CoordinatorNotAvailable` if `node`, which wants it, is cut off.
+    pub(super) fn ensure_share_group_state(&mut self, now: Now, node: NodeId) -> Result<(), ErrorCode> {
         if self.cluster.topic_named(SHARE_GROUP_STATE).is_none() {
+            if self.is_cut_off(node) {
+                return Err(ErrorCode::CoordinatorNotAvailable);
+            }
             self.auto_create_topic(now, SHARE_GROUP_STATE)?;
         }
         Ok(())
@@ -198,9 +206,9 @@ impl Broker {
 
     /// Returns when the next member's session runs out.
     pub(super) fn group_timeout(&self) -> Option<Timestamp> {
-        self.nodes
-            .values()
-            .flat_map(|node| node.groups.values().filter_map(GroupCoordinatorShard::poll_timeout))
+        // What is due at a node that is cut off could not be written.
+        self.connected()
+            .flat_map(|(_, node)| node.groups.values().filter_map(GroupCoordinatorShard::poll_timeout))
             .min()
     }
 
@@ -208,9 +216,8 @@ impl Broker {
     pub(super) fn expire_group_members(&mut self, now: Now) {
         let Some(topic_id) = self.cluster.topic_named(CONSUMER_OFFSETS).map(|topic| topic.id) else { return };
         let led: Vec<(NodeId, i32)> = self
-            .nodes
-            .iter()
-            .flat_map(|(id, node)| node.groups.keys().map(move |partition| (*id, *partition)))
+            .connected()
+            .flat_map(|(id, node)| node.groups.keys().map(move |partition| (id, *partition)))
             .collect();
         let config = self.classic_group_config();
         for (node, partition) in led {
@@ -253,8 +260,8 @@ impl Broker {
     ) {
         let Some(topic_id) = self.cluster.topic_named(CONSUMER_OFFSETS).map(|topic| topic.id) else { return };
         let mut decided: Vec<(NodeId, i32, Vec<GroupRecord>)> = Vec::new();
-        for (id, node) in &self.nodes {
-            decided.extend(node.groups.iter().map(|(index, shard)| (*id, *index, decide(shard))));
+        for (id, node) in self.connected() {
+            decided.extend(node.groups.iter().map(|(index, shard)| (id, *index, decide(shard))));
         }
         for (node, partition, records) in decided {
             // What is refused is decided anew when the same comes up again.

@@ -135,7 +135,7 @@ impl Broker {
     /// Shows every transactional id that a coordinator knows, in order.
     pub fn inspect_transactions(&self, now: Now) -> Vec<TransactionInspection> {
         let mut found = BTreeMap::new();
-        for (id, node) in &self.nodes {
+        for (id, node) in self.connected() {
             for shard in node.transactions.values() {
                 let mut listings = Vec::new();
                 shard.list(now.clock, &ListFilter::default(), &mut listings);
@@ -145,7 +145,7 @@ impl Broker {
                     let transactional_id = listing.transactional_id;
                     let shown = TransactionInspection {
                         transactional_id: transactional_id.clone(),
-                        node: *id,
+                        node: id,
                         age_ms,
                         view,
                     };

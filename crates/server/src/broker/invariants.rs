@@ -46,6 +46,9 @@ impl Broker {
             check_node(node, self.faults.is_quiet());
         }
         for (id, node) in &self.nodes {
+            if node.old_view.is_some() {
+                continue; // It does not know what has changed.
+            }
             for parked in node.parked.iter() {
                 self.check_waits(*id, parked);
             }
@@ -125,7 +128,7 @@ impl Broker {
         let at = TopicIdPartition { topic_id: key.topic_id, partition: key.partition };
         let leader = self.cluster.partition(at).map(|partition| partition.leader);
         assert!(leader == Some(node), "only its leader serves a share partition");
-        let stored = self.share_state_leader(key).and_then(|(_, coordinator)| {
+        let stored = self.share_state_leader(node, key).and_then(|(_, coordinator)| {
             let (_, shard) = self.share_state_shard(coordinator, key).ok()?;
             shard.decide_read(key, None, Timestamp::from_ms(0)).ok()
         });

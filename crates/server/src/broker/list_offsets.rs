@@ -80,7 +80,10 @@ impl Broker {
         let isolation =
             if request.isolation_level == 1 { Isolation::ReadCommitted } else { Isolation::ReadUncommitted };
         let query = OffsetQuery::from_wire(asked.timestamp).ok_or(ErrorCode::UnsupportedVersion)?;
-        let found = log.find_offset(query, isolation);
+        let mut found = log.find_offset(query, isolation);
+        if let (Some(found), Some(end)) = (&mut found, self.copy_end(origin.node, at, isolation)) {
+            found.offset = found.offset.min(end);
+        }
         Ok(found)
     }
 }

@@ -61,7 +61,7 @@ impl Broker {
 
     /// Returns when the logs next want to be looked after.
     pub(super) fn maintenance_timeout(&self) -> Timestamp {
-        let shards = self.nodes.values().flat_map(|node| node.share_states.values());
+        let shards = self.connected().flat_map(|(_, node)| node.share_states.values());
         let cold = shards.filter_map(ShareCoordinatorShard::poll_timeout).min();
         let checks = [
             self.next_retention,
@@ -134,7 +134,7 @@ impl Broker {
             return Vec::new();
         };
         let led =
-            self.nodes.iter().flat_map(|(id, node)| node.share_states.keys().map(move |index| (*id, *index)));
+            self.connected().flat_map(|(id, node)| node.share_states.keys().map(move |index| (id, *index)));
         led.map(|(id, partition)| (id, TopicIdPartition { topic_id, partition })).collect()
     }
 

@@ -9,7 +9,7 @@ use sharemark_protocol::messages::metadata_request::{MetadataRequest, MetadataRe
 use sharemark_protocol::messages::metadata_response::{
     MetadataResponse, MetadataResponseBroker, MetadataResponsePartition, MetadataResponseTopic,
 };
-use sharemark_protocol::{ErrorCode, NodeId, TopicId};
+use sharemark_protocol::{ErrorCode, LeaderEpoch, NodeId, TopicId, TopicIdPartition};
 
 use super::Broker;
 use super::authorize::{Operation, Resource, authorize};
@@ -35,14 +35,14 @@ impl Broker {
             Some(topics) => origin.api_version == 0 && topics.is_empty(),
         };
         let topics = if all {
-            self.cluster.topics().map(|topic| described(topic, operations, &self.cluster.running)).collect()
+            self.cluster.topics().map(|topic| self.described_topic(origin.node, topic, operations)).collect()
         } else {
             self.asked_topics(now, origin, request, operations)
         };
         MetadataResponse {
             brokers: self.metadata_brokers(origin),
             cluster_id: Some(self.cluster.id.as_str().into()),
-            controller_id: self.controller().get(),
+            controller_id: self.controller_seen_by(origin.node).get(),
             topics,
             cluster_authorized_operations: if request.include_cluster_authorized_operations {
                 CLUSTER_OPERATIONS
@@ -54,7 +54,7 @@ impl Broker {
     }
 
     fn metadata_brokers(&self, origin: &Origin) -> Vec<MetadataResponseBroker> {
-        self.endpoints(origin.listener)
+        self.endpoints(origin)
             .map(|(node, endpoint)| MetadataResponseBroker {
                 node_id: node.get(),
                 host: endpoint.host.as_str().into(),
@@ -85,7 +85,7 @@ impl Broker {
             }
             answers.push(match &asked.name {
                 Some(name) if !by_id => self.topic_by_name(now, origin, name, create, operations),
-                Some(_) | None => self.topic_by_id(asked, operations),
+                Some(_) | None => self.topic_by_id(origin, asked, operations),
             });
         }
         answers
@@ -108,7 +108,8 @@ impl Broker {
             return failed(ErrorCode::TopicAuthorizationFailed);
         }
         if self.cluster.topic_named(name).is_none() {
-            if !create || !self.cluster.configs.broker().auto_create_topics_enable {
+            let may_create = create && !self.is_cut_off(origin.node);
+            if !may_create || !self.cluster.configs.broker().auto_create_topics_enable {
                 let error = super::topics::check_topic_name(name)
                     .map_or(ErrorCode::InvalidTopicException, |()| ErrorCode::UnknownTopicOrPartition);
                 return failed(error);
@@ -121,20 +122,43 @@ impl Broker {
             }
         }
         match self.cluster.topic_named(name) {
-            Some(topic) => described(topic, operations, &self.cluster.running),
+            Some(topic) => self.described_topic(origin.node, topic, operations),
             None => failed(ErrorCode::UnknownTopicOrPartition),
         }
     }
 
-    fn topic_by_id(&self, asked: &MetadataRequestTopic, operations: i32) -> MetadataResponseTopic {
+    fn topic_by_id(
+        &self,
+        origin: &Origin,
+        asked: &MetadataRequestTopic,
+        operations: i32,
+    ) -> MetadataResponseTopic {
         match self.cluster.topic(asked.topic_id) {
-            Some(topic) => described(topic, operations, &self.cluster.running),
+            Some(topic) => self.described_topic(origin.node, topic, operations),
             None => MetadataResponseTopic {
                 error_code: ErrorCode::UnknownTopicId.code(),
                 name: None,
                 topic_id: asked.topic_id,
                 ..MetadataResponseTopic::default()
             },
+        }
+    }
+
+    /// Describes a topic as `node` sees it.
+    fn described_topic(&self, node: NodeId, topic: &Topic, operations: i32) -> MetadataResponseTopic {
+        let running = self.running_seen_by(node);
+        let described = |(partition, index): (&Partition, i32)| {
+            let at = TopicIdPartition { topic_id: topic.id, partition: index };
+            let leader = self.leadership_of(node, at, partition);
+            described_partition(partition, index, leader, running)
+        };
+        MetadataResponseTopic {
+            error_code: ErrorCode::None.code(),
+            name: Some((&*topic.name).into()),
+            topic_id: topic.id,
+            is_internal: topic.is_internal(),
+            partitions: topic.partitions.iter().zip(0..).map(described).collect(),
+            topic_authorized_operations: operations,
         }
     }
 }
@@ -163,23 +187,12 @@ fn refused(request: &MetadataRequest, error: ErrorCode) -> MetadataResponse {
     MetadataResponse { topics, error_code: error.code(), ..MetadataResponse::default() }
 }
 
-fn described(topic: &Topic, operations: i32, running: &[NodeId]) -> MetadataResponseTopic {
-    MetadataResponseTopic {
-        error_code: ErrorCode::None.code(),
-        name: Some((&*topic.name).into()),
-        topic_id: topic.id,
-        is_internal: topic.is_internal(),
-        partitions: topic
-            .partitions
-            .iter()
-            .zip(0..)
-            .map(|(partition, index)| described_partition(partition, index, running))
-            .collect(),
-        topic_authorized_operations: operations,
-    }
-}
-
-fn described_partition(partition: &Partition, index: i32, running: &[NodeId]) -> MetadataResponsePartition {
+fn described_partition(
+    partition: &Partition,
+    index: i32,
+    (leader, leader_epoch): (NodeId, LeaderEpoch),
+    running: &[NodeId],
+) -> MetadataResponsePartition {
     let ids = |runs: bool| -> Vec<i32> {
         let replicas = partition.replicas.iter().filter(|node| running.contains(node) == runs);
         replicas.map(|node| node.get()).collect()
@@ -187,8 +200,8 @@ fn described_partition(partition: &Partition, index: i32, running: &[NodeId]) ->
     MetadataResponsePartition {
         error_code: ErrorCode::None.code(),
         partition_index: index,
-        leader_id: partition.leader.get(),
-        leader_epoch: partition.leader_epoch.get(),
+        leader_id: leader.get(),
+        leader_epoch: leader_epoch.get(),
         isr_nodes: ids(true),
         replica_nodes: partition.replicas.iter().map(|node| node.get()).collect(),
         offline_replicas: ids(false),

@@ -13,6 +13,7 @@ use super::metrics::NodeFigures;
 use super::operations::Operations;
 use super::parked::ParkedRequests;
 use super::share_partitions::SharePartitionSlot;
+use super::views::OldView;
 use crate::config::BrokerSettings;
 
 /// How many partitions one share session may hold. Kafka sets no limit.
@@ -21,6 +22,8 @@ const SHARE_SESSION_PARTITIONS_MAX: usize = 100_000;
 /// The soft state of one node.
 #[derive(Clone, Debug)]
 pub(super) struct Node {
+    /// What it knew when it was cut off from the others, as long as it is.
+    pub(super) old_view: Option<Box<OldView>>,
     /// Shards of `__consumer_offsets` that this node leads, by partition.
     pub(super) groups: BTreeMap<i32, GroupCoordinatorShard>,
     /// Shards of `__transaction_state` that this node leads, by partition.
@@ -52,6 +55,7 @@ impl Node {
     pub(super) fn new(settings: &BrokerSettings) -> Self {
         let count = |number: i32| usize::try_from(number).unwrap_or(0);
         Self {
+            old_view: None,
             groups: BTreeMap::new(),
             transactions: BTreeMap::new(),
             producer_ids: ProducerIds::new(),

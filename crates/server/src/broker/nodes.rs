@@ -19,6 +19,23 @@ pub enum NodeProblem {
     Stopped,
     /// It runs already.
     Running,
+    /// It is cut off already.
+    Isolated,
+    /// It is not cut off.
+    Connected,
+    /// No other node runs that is not cut off.
+    Alone,
+}
+
+/// How a node is.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum NodeState {
+    /// It does not run.
+    Stopped,
+    /// It runs.
+    Running,
+    /// It runs and serves its clients, cut off from the other nodes.
+    Isolated,
 }
 
 impl Broker {
@@ -57,16 +74,71 @@ impl Broker {
             return Err(NodeProblem::Running);
         }
         self.nodes.insert(id, Node::new(&self.cluster.configs.start().settings()));
-        self.cluster.running = self.nodes.keys().copied().collect();
+        self.cluster.running = self.connected().map(|(node, _)| node).collect();
         self.elect_leaders(now, Some(id));
         self.settle(now);
         Ok(())
     }
 
-    /// Returns every node of the cluster, and whether it runs.
-    pub fn inspect_nodes(&self) -> Vec<(NodeId, bool)> {
+    /// Cuts a node off from the others: it goes on serving its clients with what it knows and the records that it
+    /// has, while others lead what it led. Nothing that it appends is accepted, and no call from or to it arrives.
+    ///
+    /// # Errors
+    ///
+    /// - `Unknown` if there is no such node.
+    /// - `Stopped` if it does not run.
+    /// - `Isolated` if it is cut off already.
+    /// - `Alone` if no other would be left to lead.
+    pub fn isolate_node(&mut self, now: Now, id: NodeId) -> Result<(), NodeProblem> {
+        self.step_began = now;
+        self.check_node(id)?;
+        if self.is_cut_off(id) {
+            return Err(NodeProblem::Isolated);
+        }
+        let view = self.view();
+        let others = self.connected().any(|(node, _)| node != id);
+        let node = self.nodes.get_mut(&id).ok_or(NodeProblem::Stopped)?;
+        if !others {
+            return Err(NodeProblem::Alone);
+        }
+        node.old_view = Some(Box::new(view));
+        self.cluster.running.retain(|node| *node != id);
+        self.elect_leaders(now, None);
+        self.settle(now);
+        Ok(())
+    }
+
+    /// Connects a node again that was cut off: it learns who leads by now, and forgets what it led.
+    ///
+    /// # Errors
+    ///
+    /// - `Unknown` if there is no such node.
+    /// - `Stopped` if it does not run.
+    /// - `Connected` if it is not cut off.
+    pub fn rejoin_node(&mut self, now: Now, id: NodeId) -> Result<(), NodeProblem> {
+        self.step_began = now;
+        self.check_node(id)?;
+        let node = self.nodes.get_mut(&id).ok_or(NodeProblem::Stopped)?;
+        let view = node.old_view.take().ok_or(NodeProblem::Connected)?;
+        for at in view.led_by(id) {
+            self.forget_led(id, at);
+            self.changed.insert(at);
+        }
+        self.cluster.running = self.connected().map(|(node, _)| node).collect();
+        self.elect_leaders(now, None);
+        self.settle(now);
+        Ok(())
+    }
+
+    /// Returns every node of the cluster, and how it is.
+    pub fn inspect_nodes(&self) -> Vec<(NodeId, NodeState)> {
+        let state = |id: NodeId| match self.nodes.get(&id) {
+            None => NodeState::Stopped,
+            Some(node) if node.old_view.is_some() => NodeState::Isolated,
+            Some(_) => NodeState::Running,
+        };
         let nodes = self.cluster.configs.start().nodes.iter();
-        nodes.map(|node| (node.id, self.nodes.contains_key(&node.id))).collect()
+        nodes.map(|node| (node.id, state(node.id))).collect()
     }
 
     fn check_node(&self, id: NodeId) -> Result<(), NodeProblem> {
@@ -121,7 +193,7 @@ impl Broker {
 
     /// Returns what the coordinators know of the transaction in which a producer wrote.
     fn outcome_of(&self, owner: Producer) -> TransactionOutcome {
-        let shards = self.nodes.values().flat_map(|node| node.transactions.values());
+        let shards = self.connected().flat_map(|(_, node)| node.transactions.values());
         let mut outcomes = shards.map(|shard| shard.outcome_of(owner));
         outcomes
             .find(|outcome| *outcome != TransactionOutcome::Unknown)

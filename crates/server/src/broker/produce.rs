@@ -133,7 +133,7 @@ impl Broker {
             })
             .collect();
         let from = operation.origin.node;
-        let coordinator = self.txn_coordinator(transactional_id);
+        let coordinator = self.txn_coordinator(from, transactional_id);
         let Some(node) = self.nodes.get_mut(&from) else { return };
         let id = node.operations.begin(Waiting::Produce(Box::new(operation)));
         match coordinator {
@@ -217,12 +217,12 @@ impl Broker {
     ) -> Result<TopicIdPartition, ErrorCode> {
         let topic = self.produce_topic(origin, data)?;
         let at = TopicIdPartition { topic_id: topic.id, partition: index };
-        let partition = self.cluster.partition(at).ok_or(ErrorCode::UnknownTopicOrPartition)?;
+        let leader = self.leader_seen_by(origin.node, at).ok_or(ErrorCode::UnknownTopicOrPartition)?;
         let written_by_tools = origin.client_id.as_deref() == Some(ADMIN_CLIENT_ID);
         if topic.is_internal() && !written_by_tools {
             return Err(ErrorCode::InvalidTopicException);
         }
-        if partition.leader != origin.node {
+        if leader != origin.node {
             return Err(ErrorCode::NotLeaderOrFollower);
         }
         Ok(at)
@@ -282,7 +282,7 @@ impl Broker {
             let mut record_errors = Vec::new();
             let (at, outcome) = match part.target {
                 Ok((at, batch)) => {
-                    let outcome = self.append_produced(now, at, batch, true, &mut record_errors);
+                    let outcome = self.append_produced(now, origin.node, at, batch, true, &mut record_errors);
                     (Some(at), outcome)
                 }
                 Err(error) => (part.at, Err(error)),
@@ -301,7 +301,7 @@ impl Broker {
                     answer.log_append_time_ms = -1;
                     answer.log_start_offset = -1;
                     answer.record_errors = record_errors.iter().map(on_wire).collect();
-                    if let Some((leader, epoch)) = self.leader_hint(error, at) {
+                    if let Some((leader, epoch)) = self.leader_hint(origin.node, error, at) {
                         answer.current_leader =
                             LeaderIdAndEpoch { leader_id: leader.get(), leader_epoch: epoch.get() };
                         leaders.insert(leader);

@@ -4,12 +4,18 @@ use sharemark_protocol::messages::RequestMessage;
 
 use super::Broker;
 use super::input::{ConnectionId, Now, Output, Request};
+use super::views::is_for_controller;
 
 impl Broker {
     /// Lets a request meet the faults, and then its handler.
     pub(super) fn handle_request(&mut self, now: Now, request: Request) {
         if !self.nodes.contains_key(&request.origin.node) {
             // Its node has been stopped meanwhile.
+            self.output(Output::Close { connection: request.origin.connection });
+            return;
+        }
+        if self.is_cut_off(request.origin.node) && is_for_controller(request.message.api_key()) {
+            // Kafka's answer would come when its own request to the controller has timed out.
             self.output(Output::Close { connection: request.origin.connection });
             return;
         }

@@ -325,7 +325,7 @@ impl Broker {
     ) {
         let mut leaders = BTreeSet::new();
         let told = by_topic(outcomes.iter().map(|&(at, error)| {
-            let hint = self.leader_hint(error, Some(at));
+            let hint = self.leader_hint(origin.node, error, Some(at));
             leaders.extend(hint.map(|(leader, _)| leader));
             let data = PartitionData {
                 partition_index: at.partition,

@@ -208,7 +208,7 @@ impl Broker {
         let mut any = false;
         for &at in &wait.partitions {
             let key = share_key(&wait.session.group_id, at);
-            if self.cluster.partition(at).is_none_or(|partition| partition.leader != node) {
+            if self.leader_seen_by(node, at) != Some(node) {
                 return true; // With an error.
             }
             if self.share_partition(node, &key).is_some_and(|partition| partition.can_acquire(&config)) {

@@ -55,7 +55,7 @@ impl Broker {
         self.decide_share_group(origin, &request.group_id, Operation::Read).map_err(Refusal::of)?;
         decide_subscribed_topics(origin, request.subscribed_topic_names.as_deref())?;
         let (at, _) = self.group_shard(origin.node, &request.group_id).map_err(Refusal::of)?;
-        self.ensure_share_group_state(now).map_err(Refusal::of)?;
+        self.ensure_share_group_state(now, origin.node).map_err(Refusal::of)?;
         let heartbeat = ShareHeartbeat {
             group_id: &request.group_id,
             member_id: &request.member_id,

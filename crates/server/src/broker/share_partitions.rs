@@ -111,7 +111,7 @@ impl Broker {
         key: &SharePartitionKey,
         leader_epoch: LeaderEpoch,
     ) {
-        let slot = match self.share_state_leader(key) {
+        let slot = match self.share_state_leader(node, key) {
             Some((_, to)) => {
                 let call = Call::ReadShareState { key: key.clone(), leader_epoch };
                 self.crossings.push_back(Crossing { from: node, to, call });

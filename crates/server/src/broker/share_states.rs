@@ -17,12 +17,17 @@ use super::faults::NotInitialised;
 use super::input::Now;
 
 impl Broker {
-    /// Returns the partition of `__share_group_state` that keeps a share partition's state, and its leader.
-    pub(super) fn share_state_leader(&self, key: &SharePartitionKey) -> Option<(TopicIdPartition, NodeId)> {
+    /// Returns the partition of `__share_group_state` that keeps a share partition's state, and its leader as `node`
+    /// sees it.
+    pub(super) fn share_state_leader(
+        &self,
+        node: NodeId,
+        key: &SharePartitionKey,
+    ) -> Option<(TopicIdPartition, NodeId)> {
         let topic = self.cluster.topic_named(SHARE_GROUP_STATE)?;
         let count = i32::try_from(topic.partitions.len()).ok()?;
         let at = TopicIdPartition { topic_id: topic.id, partition: key.state_partition(count) };
-        Some((at, self.cluster.partition(at)?.leader))
+        Some((at, self.leader_seen_by(node, at)?))
     }
 
     /// Returns the shard that keeps a share partition's state at `node`.
@@ -35,7 +40,7 @@ impl Broker {
         node: NodeId,
         key: &SharePartitionKey,
     ) -> Result<(TopicIdPartition, &ShareCoordinatorShard), ErrorCode> {
-        let (at, leader) = self.share_state_leader(key).ok_or(ErrorCode::NotCoordinator)?;
+        let (at, leader) = self.share_state_leader(node, key).ok_or(ErrorCode::NotCoordinator)?;
         if leader != node {
             return Err(ErrorCode::NotCoordinator);
         }
@@ -67,7 +72,7 @@ impl Broker {
             return Ok(());
         }
         let encoded: Vec<CoordinatorRecord> = records.iter().map(StateRecord::encode).collect();
-        let base = self.append_records(now, at, &encoded, None)?;
+        let base = self.append_records(now, node, at, &encoded, None)?;
         if let Some(shard) = self.share_state_shard_mut(node, at) {
             for (index, record) in records.iter().enumerate() {
                 shard.replay(record_offset(base, index), record);
@@ -199,11 +204,11 @@ impl Broker {
             return;
         };
         let mut decided: Vec<(NodeId, i32, Vec<StateRecord>)> = Vec::new();
-        for (id, node) in &self.nodes {
+        for (id, node) in self.connected() {
             for (index, shard) in &node.share_states {
                 let mut records = Vec::new();
                 shard.decide_delete_topics(deleted, &mut records);
-                decided.push((*id, *index, records));
+                decided.push((id, *index, records));
             }
         }
         for (node, partition, records) in decided {

@@ -87,7 +87,7 @@ impl Broker {
             self.look_up_transaction(from, id);
             return;
         };
-        match self.group_coordinator(&group_id) {
+        match self.group_coordinator(from, &group_id) {
             Ok(to) => {
                 let call = Call::CheckMember { group_id, member_id, epoch, then: id };
                 self.crossings.push_back(Crossing { from, to, call });
@@ -96,11 +96,11 @@ impl Broker {
         }
     }
 
-    /// Returns the node that coordinates a group.
-    fn group_coordinator(&self, group_id: &str) -> Result<NodeId, ErrorCode> {
+    /// Returns the node that coordinates a group, as `node` sees it.
+    fn group_coordinator(&self, node: NodeId, group_id: &str) -> Result<NodeId, ErrorCode> {
         // Without the topic there is no group at all.
         let at = self.coordinator_of(CONSUMER_OFFSETS, group_id).ok_or(ErrorCode::GroupIdNotFound)?;
-        self.cluster.partition(at).map(|partition| partition.leader).ok_or(ErrorCode::CoordinatorNotAvailable)
+        self.leader_seen_by(node, at).ok_or(ErrorCode::CoordinatorNotAvailable)
     }
 
     /// Judges, at the group coordinator, the member that a request names.
@@ -137,7 +137,7 @@ impl Broker {
             self.finish_stage_if_done(node, id);
             return;
         }
-        match self.txn_coordinator(&transactional_id) {
+        match self.txn_coordinator(node, &transactional_id) {
             Ok(to) => {
                 let request = AddToTransaction {
                     transactional_id: transactional_id.to_string(),
@@ -191,7 +191,7 @@ impl Broker {
         let Some(operation) = self.stage_operation(node, id) else { return Vec::new() };
         let open = operation.parts.iter().filter(|part| part.outcome.is_none());
         let states: BTreeSet<i32> = open
-            .filter_map(|part| self.share_state_leader(&share_key(&operation.group_id, part.at)))
+            .filter_map(|part| self.share_state_leader(node, &share_key(&operation.group_id, part.at)))
             .map(|(at, _)| at.partition)
             .collect();
         states.into_iter().map(|partition| TopicPartition::new(SHARE_GROUP_STATE, partition)).collect()
@@ -203,7 +203,7 @@ impl Broker {
         let Some(operation) = self.stage_operation(node, id) else { return };
         let transactional_id = operation.transactional_id.clone();
         let partitions = self.state_partitions_of(node, id);
-        match self.txn_coordinator(&transactional_id) {
+        match self.txn_coordinator(node, &transactional_id) {
             Ok(to) => {
                 let call = Call::FindOngoing { transactional_id, partitions, then: id };
                 self.crossings.push_back(Crossing { from: node, to, call });
@@ -269,7 +269,7 @@ impl Broker {
         let mut plan = StatePlan::new();
         for index in 0..operation.parts.len() {
             match self.stage_part(now, node, id, index, &mut plan) {
-                Some(Ok((transition, write))) => match self.share_state_leader(&write.key) {
+                Some(Ok((transition, write))) => match self.share_state_leader(node, &write.key) {
                     Some((at, leader)) => {
                         by_state.entry((leader, at)).or_default().push((index, transition, write))
                     }
@@ -336,7 +336,7 @@ impl Broker {
     ) -> Result<(), ErrorCode> {
         plan.clear();
         let producer = operation.producer.ok_or(ErrorCode::InvalidTxnState)?;
-        let leader = self.cluster.partition(part.at).map(|partition| partition.leader);
+        let leader = self.leader_seen_by(node, part.at);
         if leader.is_some_and(|leader| leader != node) {
             return Err(ErrorCode::NotLeaderOrFollower);
         }
@@ -366,7 +366,7 @@ impl Broker {
         // It may have come late: a transaction that has ended would never resolve it.
         let joined = TopicPartition::new(SHARE_GROUP_STATE, states.state_partition.partition);
         let ongoing = self
-            .txn_coordinator(&states.transactional_id)
+            .txn_coordinator(node, &states.transactional_id)
             .and_then(|coordinator| self.find_ongoing(coordinator, &states.transactional_id, &[joined]));
         if ongoing != Ok(states.producer) {
             let error =
@@ -385,7 +385,7 @@ impl Broker {
             return outcomes;
         }
         let encoded: Vec<CoordinatorRecord> = records.iter().map(StateRecord::encode).collect();
-        match self.append_records(now, states.state_partition, &encoded, Some(states.producer)) {
+        match self.append_records(now, node, states.state_partition, &encoded, Some(states.producer)) {
             Ok(base) => {
                 if let Some(shard) = self.share_state_shard_mut(node, states.state_partition) {
                     for (index, record) in records.iter().enumerate() {

@@ -3,6 +3,7 @@
 mod admin;
 mod fetching;
 mod internal_topics;
+mod isolation;
 mod nodes;
 mod producing;
 mod retries;

@@ -57,10 +57,10 @@ impl Broker {
         self.nodes.get_mut(&node)?.transactions.get_mut(&partition)
     }
 
-    /// Returns the node that coordinates a transactional id.
-    pub(super) fn txn_coordinator(&self, transactional_id: &str) -> Result<NodeId, ErrorCode> {
+    /// Returns the node that coordinates a transactional id, as `node` sees it.
+    pub(super) fn txn_coordinator(&self, node: NodeId, transactional_id: &str) -> Result<NodeId, ErrorCode> {
         let at = self.coordinator_of(TRANSACTION_STATE, transactional_id).ok_or(ErrorCode::NotCoordinator)?;
-        self.cluster.partition(at).map(|partition| partition.leader).ok_or(ErrorCode::NotCoordinator)
+        self.leader_seen_by(node, at).ok_or(ErrorCode::NotCoordinator)
     }
 
     /// Appends what a transaction shard has decided, and replays it. Markers that it owes are sent in this step.
@@ -76,7 +76,7 @@ impl Broker {
         record: &TransactionRecord,
     ) -> Result<(), ErrorCode> {
         let encoded: CoordinatorRecord = record.encode(self.transaction_version());
-        let offset = self.append_records(now, at, &[encoded], None)?;
+        let offset = self.append_records(now, node, at, &[encoded], None)?;
         if let Some(shard) = self.txn_shard_mut(node, at.partition) {
             shard.replay(offset, record);
         }
@@ -102,10 +102,8 @@ impl Broker {
         let mut by_node: BTreeMap<NodeId, Vec<TopicPartition>> = BTreeMap::new();
         for partition in &marker.partitions {
             // A partition that is gone is told by whoever is asked.
-            let leader = self
-                .named_partition(partition)
-                .and_then(|at| self.cluster.partition(at))
-                .map_or(from, |it| it.leader);
+            let leader =
+                self.named_partition(partition).and_then(|at| self.leader_seen_by(from, at)).unwrap_or(from);
             by_node.entry(leader).or_default().push(partition.clone());
         }
         for (to, partitions) in by_node {
@@ -227,7 +225,8 @@ impl Broker {
 
     /// Returns when a transaction shard next has something to do.
     pub(super) fn txn_timeout(&self) -> Option<Timestamp> {
-        let shards = self.nodes.values().flat_map(|node| node.transactions.values());
+        // What is due at a node that is cut off could not be written.
+        let shards = self.connected().flat_map(|(_, node)| node.transactions.values());
         shards.filter_map(TxnCoordinatorShard::poll_timeout).min()
     }
 
@@ -237,10 +236,9 @@ impl Broker {
             return;
         };
         let due: Vec<(NodeId, i32)> = self
-            .nodes
-            .iter()
+            .connected()
             .flat_map(|(id, node)| {
-                node.transactions.iter().map(move |(partition, shard)| (*id, *partition, shard))
+                node.transactions.iter().map(move |(partition, shard)| (id, *partition, shard))
             })
             .filter(|(_, _, shard)| shard.poll_timeout().is_some_and(|date| date <= now.clock))
             .map(|(id, partition, _)| (id, partition))

@@ -97,7 +97,7 @@ impl Broker {
         if is_open || !(supported.adds_partition() || verifies) {
             return Ok(None);
         }
-        let to = self.txn_coordinator(&request.transactional_id)?;
+        let to = self.txn_coordinator(operation.origin.node, &request.transactional_id)?;
         Ok(Some((to, TopicPartition::new(CONSUMER_OFFSETS, at.partition), producer)))
     }
 
@@ -193,7 +193,7 @@ impl Broker {
             return Ok(());
         }
         let encoded: Vec<CoordinatorRecord> = records.iter().map(GroupRecord::encode).collect();
-        let base = self.append_records(now, at, &encoded, Some(producer))?;
+        let base = self.append_records(now, node, at, &encoded, Some(producer))?;
         if let Some(shard) = self.group_shard_mut(node, at) {
             for (index, record) in records.iter().enumerate() {
                 shard.replay_transactional(record_offset(base, index), producer.id, record);

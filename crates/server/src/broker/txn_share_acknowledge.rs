@@ -182,7 +182,8 @@ impl Broker {
                 let at = TopicIdPartition { topic_id, partition };
                 self.cluster.partition(at).ok_or(ErrorCode::UnknownTopicOrPartition)?;
                 let key = SharePartitionKey { group_id: (&*request.group_id).into(), topic_id, partition };
-                let (state, _) = self.share_state_leader(&key).ok_or(ErrorCode::CoordinatorNotAvailable)?;
+                let (state, _) =
+                    self.share_state_leader(origin.node, &key).ok_or(ErrorCode::CoordinatorNotAvailable)?;
                 partitions.push(TopicPartition::new(SHARE_GROUP_STATE, state.partition));
             }
         }

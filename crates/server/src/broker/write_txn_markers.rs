@@ -102,6 +102,7 @@ impl Broker {
     ///
     /// - `UnknownTopicOrPartition` if the partition is gone.
     /// - `NotLeaderOrFollower` if another node leads it.
+    /// - `NotEnoughReplicas` if `node` is cut off.
     /// - `InvalidTxnState` if a request would commit acknowledgements whose transaction is open.
     /// - What the log refuses.
     fn write_marker(
@@ -115,6 +116,9 @@ impl Broker {
         let at = self.named_partition(partition).ok_or(ErrorCode::UnknownTopicOrPartition)?;
         self.meet_append(at)?;
         let leader = self.decide_leader(node, at, -1)?;
+        if self.is_cut_off(node) {
+            return Err(ErrorCode::NotEnoughReplicas);
+        }
         let plan = leader.log.decide_end_transaction_marker(now.clock, marker, leader.leader_epoch)?;
         let resolution = if &*partition.topic == SHARE_GROUP_STATE {
             self.decide_resolution(now, node, at, marker)
@@ -155,7 +159,7 @@ impl Broker {
     fn check_commit_decided(&self, resolution: &Resolution) -> Result<(), ErrorCode> {
         let ranges = resolution.partitions.iter().flat_map(|partition| &partition.ranges);
         let owners: BTreeSet<Producer> = ranges.map(|range| range.producer).collect();
-        let mut shards = self.nodes.values().flat_map(|node| node.transactions.values());
+        let mut shards = self.connected().flat_map(|(_, node)| node.transactions.values());
         let is_open = |owner: &Producer, shard: &TxnCoordinatorShard| {
             shard.outcome_of(*owner) == TransactionState::Ongoing
         };

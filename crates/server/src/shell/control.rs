@@ -91,4 +91,4 @@ pub(super) use clock::{advance, hold, release, view};
 pub(super) use faults::{delete_faults, faults, install_fault};
 pub(super) use inspect::{leaders, requests, share_partition, transaction, transactions};
 pub(super) use metrics::render;
-pub(super) use nodes::nodes;
+pub(super) use nodes::{isolate_node, nodes, rejoin_node};

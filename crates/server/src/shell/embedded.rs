@@ -7,7 +7,7 @@ use sharemark_protocol::NodeId;
 use super::control::{self, ClockView, ControlError, render};
 use super::requests::RequestView;
 use super::server::Server;
-use crate::broker::{Fault, FaultView, LeaderView, SharePartitionView, TransactionInspection};
+use crate::broker::{Fault, FaultView, LeaderView, NodeState, SharePartitionView, TransactionInspection};
 
 impl Server {
     /// Returns all metrics in the text form that Prometheus reads.
@@ -117,12 +117,12 @@ impl Server {
         self.control().call(move |desk| control::requests(desk, last))
     }
 
-    /// Returns each node of the cluster, and whether it runs.
+    /// Returns each node of the cluster, and how it is.
     ///
     /// # Errors
     ///
     /// If the server has ended.
-    pub fn nodes(&self) -> Result<Vec<(NodeId, bool)>, ControlError> {
+    pub fn nodes(&self) -> Result<Vec<(NodeId, NodeState)>, ControlError> {
         self.control().call(control::nodes)
     }
 
@@ -149,6 +149,29 @@ impl Server {
     pub fn start_node(&self, id: i32) -> Result<(), ControlError> {
         let control = self.control();
         control.wait_for(control.clone().start_node(NodeId::new(id)))
+    }
+
+    /// Cuts a node off from the others: it goes on serving its clients with what it knows, and lets nothing be written,
+    /// while others lead what it led.
+    ///
+    /// # Errors
+    ///
+    /// - `NotFound` if there is no such node.
+    /// - `Conflict` if it does not run, is cut off already, or no other would be left to lead.
+    /// - `Ended` if the server has ended.
+    pub fn isolate_node(&self, id: i32) -> Result<(), ControlError> {
+        self.control().call(move |desk| control::isolate_node(desk, NodeId::new(id)))
+    }
+
+    /// Connects a node again that was cut off: it learns who leads by now, and forgets what it led.
+    ///
+    /// # Errors
+    ///
+    /// - `NotFound` if there is no such node.
+    /// - `Conflict` if it is not cut off.
+    /// - `Ended` if the server has ended.
+    pub fn rejoin_node(&self, id: i32) -> Result<(), ControlError> {
+        self.control().call(move |desk| control::rejoin_node(desk, NodeId::new(id)))
     }
 
     /// Installs a fault and returns its number.

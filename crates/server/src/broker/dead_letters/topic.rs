@@ -18,6 +18,7 @@ impl Broker {
     pub(super) fn dead_letter_place(
         &mut self,
         now: Now,
+        node: NodeId,
         key: &SharePartitionKey,
     ) -> Result<(TopicIdPartition, NodeId), ErrorCode> {
         let name = self.decide_dead_letter_topic(&key.group_id)?;
@@ -28,8 +29,7 @@ impl Broker {
         let count = i32::try_from(topic.partitions.len()).map_err(|_| ErrorCode::InvalidPartitions)?;
         // A topic has a partition.
         let at = TopicIdPartition { topic_id: topic.id, partition: key.partition.rem_euclid(count) };
-        let partition = self.cluster.partition(at).ok_or(ErrorCode::UnknownTopicOrPartition)?;
-        Ok((at, partition.leader))
+        Ok((at, self.leader_seen_by(node, at).ok_or(ErrorCode::UnknownTopicOrPartition)?))
     }
 
     fn decide_dead_letter_topic(&self, group_id: &str) -> Result<std::sync::Arc<str>, ErrorCode> {

@@ -62,13 +62,13 @@ impl Broker {
     pub(super) fn ask_again(&mut self, now: Now, crossing: Crossing, attempt: u32) {
         let (from, then, calls) = match &crossing.call {
             Call::InitialiseShareStates { states, then } => {
-                (crossing.from, *then, self.calls_to_initialise(states, *then))
+                (crossing.from, *then, self.calls_to_initialise(crossing.from, states, *then))
             }
             Call::DeleteShareStates { states, then } => {
-                (crossing.from, Some(*then), self.calls_to_delete(states, *then))
+                (crossing.from, Some(*then), self.calls_to_delete(crossing.from, states, *then))
             }
             Call::SummariseShareStates { keys, then } => {
-                (crossing.from, Some(*then), self.calls_to_summarise(keys, *then))
+                (crossing.from, Some(*then), self.calls_to_summarise(crossing.from, keys, *then))
             }
             Call::ReadShareState { .. }
             | Call::WriteShareState { .. }
@@ -79,7 +79,7 @@ impl Broker {
             | Call::WriteMarkers { .. }
             | Call::WriteDeadLetters(_)
             | Call::ForgetShareGroup(_) => {
-                let to = self.called_node(&crossing.call).unwrap_or(crossing.to);
+                let to = self.called_node(crossing.from, &crossing.call).unwrap_or(crossing.to);
                 self.cross(now, Crossing { to, ..crossing }, attempt);
                 return;
             }

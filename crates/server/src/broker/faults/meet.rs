@@ -47,7 +47,9 @@ impl Broker {
 
     /// Makes a call from node to node, unless a fault meets it. `attempt` counts those before.
     pub(in crate::broker) fn cross(&mut self, now: Now, crossing: Crossing, attempt: u32) {
-        let Some(point) = crossing.call.point().filter(|point| self.faults.watches(*point)) else {
+        let is_lost = self.are_apart(crossing.from, crossing.to);
+        let point = crossing.call.point().filter(|point| !is_lost && self.faults.watches(*point));
+        let Some(point) = point else {
             self.carry_out(now, crossing, attempt);
             return;
         };

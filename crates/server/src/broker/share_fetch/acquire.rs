@@ -43,10 +43,11 @@ impl Broker {
         let Some(partition) = self.cluster.partition(at) else {
             return Found::Error(self.missing_partition(at));
         };
-        if partition.leader != node {
+        let (leader, leader_epoch) = self.leadership_of(node, at, partition);
+        if leader != node {
             return Found::Error(ErrorCode::NotLeaderOrFollower);
         }
-        let (leader_epoch, log_start) = (partition.leader_epoch, partition.log.log_start());
+        let log_start = partition.log.log_start();
         let key = share_key(group_id, at);
         let is_known = self.nodes.get(&node).is_some_and(|node| node.share_partitions.contains_key(&key));
         if !is_known {
@@ -97,6 +98,9 @@ impl Broker {
         let from = active.fetch_offset();
         // In a full window what lies behind it does not count.
         if active.last_acquirable_offset(config).is_some_and(|last| last < from) {
+            return 0;
+        }
+        if self.is_past_copy(node, at, isolation, from) {
             return 0;
         }
         partition.log.readable_bytes(from, isolation, max)
@@ -204,6 +208,7 @@ impl Broker {
         if partition.log.read(from.max(partition.log.log_start()), limits, &mut batches).is_err() {
             return data;
         }
+        self.keep_copied(node, at, isolation, &mut batches);
         budget.any_bytes |= !batches.is_empty();
         let mut fetched: Vec<FetchedBatch> = Vec::with_capacity(batches.len());
         let aborted = self.aborted_within(at, isolation, &batches);

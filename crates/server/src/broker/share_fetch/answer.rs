@@ -47,8 +47,9 @@ impl Broker {
             }
             let acknowledge_error =
                 ErrorCode::from_code(data.acknowledge_error_code).unwrap_or(ErrorCode::None);
-            let hint =
-                self.leader_hint(error, Some(at)).or_else(|| self.leader_hint(acknowledge_error, Some(at)));
+            let hint = self
+                .leader_hint(origin.node, error, Some(at))
+                .or_else(|| self.leader_hint(origin.node, acknowledge_error, Some(at)));
             if let Some((leader, epoch)) = hint {
                 leaders.insert(leader);
                 data.current_leader = LeaderIdAndEpoch { leader_id: leader.get(), leader_epoch: epoch.get() };

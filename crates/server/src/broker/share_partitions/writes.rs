@@ -80,7 +80,7 @@ impl Broker {
     /// Has a change stored by the share coordinator.
     pub(in super::super) fn cross_to_write(&mut self, from: NodeId, write: WriteState, then: AfterWrite) {
         // Without a share coordinator it is refused like anything that is sent to a node that is none.
-        let to = self.share_state_leader(&write.key).map_or(from, |(_, leader)| leader);
+        let to = self.share_state_leader(from, &write.key).map_or(from, |(_, leader)| leader);
         self.crossings.push_back(Crossing { from, to, call: Call::WriteShareState { write, then } });
     }
 

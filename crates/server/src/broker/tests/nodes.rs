@@ -7,10 +7,10 @@ use sharemark_share_coordinator::RecordState;
 
 use super::internal_topics::stage_as;
 use super::{BatchBuilder, Core, Now, produce, produce_errors};
-use crate::broker::NodeProblem;
+use crate::broker::{NodeProblem, NodeState};
 
 impl Core {
-    fn of_three() -> Self {
+    pub(super) fn of_three() -> Self {
         Self::with(|config| config.brokers(3))
     }
 
@@ -26,7 +26,7 @@ impl Core {
         self.check();
     }
 
-    fn epoch_of(&self, topic: &str, partition: i32) -> i32 {
+    pub(super) fn epoch_of(&self, topic: &str, partition: i32) -> i32 {
         let leaders = self.broker.inspect_leaders();
         let mut found = leaders.iter().filter(|it| &*it.topic == topic && it.partition == partition);
         found.next().unwrap().leader_epoch.get()
@@ -47,7 +47,7 @@ impl Core {
     }
 
     /// Fetches `t-0` at its leader, which loads the share partition, and returns the state of the first record.
-    fn state_of_first(&mut self) -> Option<RecordState> {
+    pub(super) fn state_of_first(&mut self) -> Option<RecordState> {
         self.node = self.leader_of("t", 0);
         self.connection += 1;
         let _answer = self.share_fetch(self.connection, 0);
@@ -90,7 +90,7 @@ fn a_node_stops_and_starts_once() {
     assert_eq!(core.broker.start_node(now, five), Err(NodeProblem::Running));
     core.stop(five);
     assert_eq!(core.broker.stop_node(now, five), Err(NodeProblem::Stopped));
-    assert_eq!(core.broker.inspect_nodes(), [(five, false), (six, true)]);
+    assert_eq!(core.broker.inspect_nodes(), [(five, NodeState::Stopped), (six, NodeState::Running)]);
     let epoch = core.epoch_of("t", 0);
     core.stop(six);
     assert_eq!(core.epoch_of("t", 0), epoch, "nobody is there to lead it");
@@ -150,12 +150,13 @@ fn staged_acknowledgements_survive_each_node_that_knows_of_them() {
         [Role::SourceLeader, Role::ShareCoordinator, Role::TransactionCoordinator, Role::GroupCoordinator]
     {
         for committed in [true, false] {
-            survive(role, committed);
+            survive(role, committed, Core::stop, Core::start);
+            survive(role, committed, Core::isolate, Core::rejoin);
         }
     }
 }
 
-fn survive(role: Role, committed: bool) {
+fn survive(role: Role, committed: bool, go: fn(&mut Core, NodeId), come: fn(&mut Core, NodeId)) {
     let mut core = Core::of_three();
     assert_eq!(core.join("g", "A"), 0);
     core.node = core.leader_of("t", 0);
@@ -171,7 +172,7 @@ fn survive(role: Role, committed: bool) {
         Role::ShareCoordinator => {
             let at = sharemark_protocol::TopicIdPartition { topic_id: core.topic_id("t"), partition: 0 };
             let key = crate::broker::share_partitions::share_key(&"g".into(), at);
-            core.broker.share_state_leader(&key).unwrap().1
+            core.broker.share_state_leader(core.node, &key).unwrap().1
         }
         Role::TransactionCoordinator => {
             core.find_coordinator(1, "x");
@@ -182,12 +183,12 @@ fn survive(role: Role, committed: bool) {
             core.node
         }
     };
-    core.stop(stopped);
+    go(&mut core, stopped);
     core.node = core.leader_of("t", 0);
     assert_eq!(core.state_of_first(), Some(RecordState::TxPending), "{role:?}: nothing is lost");
     assert_eq!(core.end_txn(producer, committed), 0, "{role:?}");
     let wanted = if committed { RecordState::Acknowledged } else { RecordState::Acquired };
-    core.start(stopped);
+    come(&mut core, stopped);
     let state = core.state_of_first();
     let aborted = [Some(RecordState::Available), Some(RecordState::Acquired)];
     assert!(state == Some(wanted) || (!committed && aborted.contains(&state)), "{role:?}: {state:?}");

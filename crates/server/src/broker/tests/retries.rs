@@ -61,7 +61,7 @@ impl Core {
         let nodes = (0..2).filter_map(|partition| {
             let at = sharemark_protocol::TopicIdPartition { topic_id, partition };
             let key = crate::broker::share_partitions::share_key(&"g".into(), at);
-            self.broker.share_state_leader(&key).map(|(_, leader)| leader)
+            self.broker.share_state_leader(self.node, &key).map(|(_, leader)| leader)
         });
         let group_coordinator = self.node;
         nodes.into_iter().find(|node| *node != group_coordinator).unwrap()

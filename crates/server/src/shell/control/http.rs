@@ -15,9 +15,10 @@ use tracing::warn;
 
 use super::{ClockView, Control, ControlError, advance, hold, json, release, render, view};
 use super::{
-    delete_faults, faults, install_fault, leaders, nodes, requests, share_partition, transaction,
-    transactions,
+    delete_faults, faults, install_fault, isolate_node, leaders, nodes, rejoin_node, requests,
+    share_partition, transaction, transactions,
 };
+use crate::broker::NodeState;
 use crate::shell::desk::Desk;
 
 /// What a scraper is told the metrics are written in.
@@ -56,6 +57,8 @@ fn routes() -> Vec<(&'static str, &'static str, MethodRouter<Control>)> {
         ("get", "/nodes", get(show_nodes)),
         ("post", "/nodes/{id}/stop", post(stop_node)),
         ("post", "/nodes/{id}/start", post(start_node)),
+        ("post", "/nodes/{id}/isolate", post(isolate)),
+        ("post", "/nodes/{id}/rejoin", post(rejoin)),
         ("get", "/leaders", get(show_leaders)),
         ("get", "/requests", get(show_requests)),
         ("get", "/faults", get(show_faults)),
@@ -162,7 +165,10 @@ async fn show_transaction(
 
 async fn show_nodes(State(control): State<Control>) -> Answer {
     let all = control.call_from_task(nodes).await?;
-    let shown = all.iter().map(|(id, runs)| object_of!({"id": id.get(), "running": runs}));
+    let shown = all.iter().map(|(id, state)| {
+        let (running, isolated) = (*state != NodeState::Stopped, *state == NodeState::Isolated);
+        object_of!({"id": id.get(), "running": running, "isolated": isolated})
+    });
     found(&Value::Array(shown.collect()))
 }
 
@@ -173,6 +179,18 @@ async fn stop_node(State(control): State<Control>, Path(id): Path<String>) -> An
 
 async fn start_node(State(control): State<Control>, Path(id): Path<String>) -> Answer {
     control.clone().start_node(node_id(&id)?).await?;
+    show_nodes(State(control)).await
+}
+
+async fn isolate(State(control): State<Control>, Path(id): Path<String>) -> Answer {
+    let id = node_id(&id)?;
+    control.call_from_task(move |desk: &mut dyn Desk| isolate_node(desk, id)).await?;
+    show_nodes(State(control)).await
+}
+
+async fn rejoin(State(control): State<Control>, Path(id): Path<String>) -> Answer {
+    let id = node_id(&id)?;
+    control.call_from_task(move |desk: &mut dyn Desk| rejoin_node(desk, id)).await?;
     show_nodes(State(control)).await
 }
 

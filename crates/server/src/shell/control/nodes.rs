@@ -4,7 +4,7 @@ use sharemark_protocol::NodeId;
 use tokio::task::JoinHandle;
 
 use super::{Control, ControlError};
-use crate::broker::NodeProblem;
+use crate::broker::{NodeProblem, NodeState};
 use crate::shell::desk::Desk;
 
 impl From<NodeProblem> for ControlError {
@@ -13,13 +13,28 @@ impl From<NodeProblem> for ControlError {
             NodeProblem::Unknown => Self::NotFound("there is no such node".to_owned()),
             NodeProblem::Stopped => Self::Conflict("the node is stopped".to_owned()),
             NodeProblem::Running => Self::Conflict("the node runs".to_owned()),
+            NodeProblem::Isolated => Self::Conflict("the node is cut off".to_owned()),
+            NodeProblem::Connected => Self::Conflict("the node is not cut off".to_owned()),
+            NodeProblem::Alone => Self::Conflict("no other node would lead".to_owned()),
         }
     }
 }
 
-/// Shows each node and whether it runs.
-pub(in crate::shell) fn nodes(desk: &mut dyn Desk) -> Result<Vec<(NodeId, bool)>, ControlError> {
+/// Shows each node and how it is.
+pub(in crate::shell) fn nodes(desk: &mut dyn Desk) -> Result<Vec<(NodeId, NodeState)>, ControlError> {
     Ok(desk.broker().inspect_nodes())
+}
+
+/// Cuts a node off from the others. Its sockets stay open.
+pub(in crate::shell) fn isolate_node(desk: &mut dyn Desk, id: NodeId) -> Result<(), ControlError> {
+    let now = desk.clock().now();
+    Ok(desk.broker().isolate_node(now, id)?)
+}
+
+/// Connects a node again that was cut off.
+pub(in crate::shell) fn rejoin_node(desk: &mut dyn Desk, id: NodeId) -> Result<(), ControlError> {
+    let now = desk.clock().now();
+    Ok(desk.broker().rejoin_node(now, id)?)
 }
 
 impl Control {
@@ -41,8 +56,8 @@ impl Control {
         let all = self.call_from_task(nodes).await?;
         match all.iter().find(|(node, _)| *node == id) {
             None => return Err(NodeProblem::Unknown.into()),
-            Some((_, true)) => return Err(NodeProblem::Running.into()),
-            Some((_, false)) => {}
+            Some((_, NodeState::Running | NodeState::Isolated)) => return Err(NodeProblem::Running.into()),
+            Some((_, NodeState::Stopped)) => {}
         }
         let listening = self.listening.clone();
         let bound = tokio::task::spawn_blocking(move || listening.bind(id)).await;
