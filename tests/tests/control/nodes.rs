@@ -1,7 +1,7 @@
 use std::net::{SocketAddr, TcpStream};
 
 use serde_json::{Value, json};
-use sharemark::{ControlError, Server};
+use sharemark::{ControlError, NodeState, Server};
 use sharemark_protocol::messages::metadata_request::MetadataRequest;
 use sharemark_testkit::client::Connection;
 
@@ -32,7 +32,7 @@ fn a_stopped_node_is_gone_until_it_starts_again() {
     let mut connection = Connection::open_and_negotiate(addresses[1]).unwrap();
     let nodes = told(&server, "POST", "/nodes/1/stop", "");
     let shown = |running: [bool; 3]| -> Value {
-        (0..3).zip(running).map(|(id, runs)| json!({"id": id, "running": runs})).collect()
+        (0..3).zip(running).map(|(id, runs)| json!({"id": id, "running": runs, "isolated": false})).collect()
     };
     assert_eq!(nodes, shown([true, false, true]));
     assert!(connection.call(&MetadataRequest::default(), 12).is_err(), "its connections are closed");
@@ -55,13 +55,50 @@ fn a_stopped_node_is_gone_until_it_starts_again() {
     assert_eq!(leaders(&server, "t"), moved, "it leads nothing again by itself");
 }
 
+fn states(server: &Server) -> Vec<NodeState> {
+    server.nodes().unwrap().iter().map(|(_, state)| *state).collect()
+}
+
+#[test]
+fn a_node_that_is_cut_off_goes_on() {
+    let server = builder().config(|config| config.brokers(3).topic("t:3")).start().unwrap();
+    let addresses = addresses(&server);
+    let mut connection = Connection::open_and_negotiate(addresses[1]).unwrap();
+    let shown = told(&server, "POST", "/nodes/1/isolate", "");
+    assert_eq!(shown[1], json!({"id": 1, "running": true, "isolated": true}));
+    let known = connection.call(&MetadataRequest::default(), 12).unwrap();
+    assert_eq!(known.brokers.len(), 3, "its connections stay, and it knows of nothing");
+    assert_eq!(broker_ids(addresses[0]), [0, 2]);
+    assert_eq!(broker_ids(addresses[1]), [0, 1, 2], "it listens");
+    let moved = leaders(&server, "t");
+    assert!(moved[1].0 != 1 && moved[1].1 == 1, "another leads, in a new epoch: {moved:?}");
+    for (path, status) in [
+        ("/nodes/1/isolate", 409),
+        ("/nodes/1/start", 409),
+        ("/nodes/0/rejoin", 409),
+        ("/nodes/7/isolate", 404),
+        ("/nodes/7/rejoin", 404),
+        ("/nodes/x/isolate", 400),
+        ("/nodes/x/rejoin", 400),
+    ] {
+        assert_eq!(ask(&server, "POST", path, "").0, status, "{path}");
+    }
+    let shown = told(&server, "POST", "/nodes/1/rejoin", "");
+    assert_eq!(shown[1], json!({"id": 1, "running": true, "isolated": false}));
+    assert_eq!(broker_ids(addresses[0]), [0, 1, 2]);
+    assert_eq!(leaders(&server, "t"), moved, "it leads nothing again by itself");
+    server.isolate_node(2).unwrap();
+    assert_eq!(states(&server), [NodeState::Running, NodeState::Running, NodeState::Isolated]);
+    server.rejoin_node(2).unwrap();
+    assert!(matches!(server.rejoin_node(2), Err(ControlError::Conflict(_))));
+}
+
 #[test]
 fn an_embedding_program_stops_and_starts_nodes() {
     let server = builder().config(|config| config.brokers(2)).start().unwrap();
     server.stop_node(1).unwrap();
     assert!(matches!(server.stop_node(1), Err(ControlError::Conflict(_))));
-    let running: Vec<bool> = server.nodes().unwrap().iter().map(|(_, runs)| *runs).collect();
-    assert_eq!(running, [true, false]);
+    assert_eq!(states(&server), [NodeState::Running, NodeState::Stopped]);
     server.start_node(1).unwrap();
     assert_eq!(broker_ids(addresses(&server)[1]), [0, 1]);
     server.stop_node(0).unwrap();
