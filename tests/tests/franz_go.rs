@@ -13,9 +13,6 @@ use std::process::Command;
 use sharemark_testkit::process::{Sharemark, full, has_tools, workspace};
 
 const SCRIPT: &str = "tests/interop/go/client-tests.sh";
-/// Members leave with records in their hands, which counts as a delivery for each of them, so that a record that goes
-/// from one leaving member to the next may reach the default limit of five and be archived, by Kafka's rules.
-const DELIVERY_LIMIT: &str = "group.share.delivery.count.limit=10";
 const RECORDS_FULL: u32 = 50_000;
 const RECORDS_SAMPLE: u32 = 5_000;
 
@@ -89,7 +86,7 @@ fn run_once(tests: &Tests, pattern: &str, records: u32, counts: &mut Counts) -> 
     let bootstrap = if let Ok(bootstrap) = std::env::var("INTEROP_BOOTSTRAP") {
         bootstrap
     } else {
-        server = Sharemark::start_on_free_port(&["-c", DELIVERY_LIMIT]).unwrap();
+        server = Sharemark::start_on_free_port(&[]).unwrap();
         server.bootstrap().to_string()
     };
     let output = Command::new(workspace().join(SCRIPT))
