@@ -11,6 +11,7 @@
 # KAFKA_PEER_FEATURES    features to format with, separated by blanks (share.version=1 ...)
 # KAFKA_PEER_LOG         a file for the broker's log (default: in its folder, gone when it ends)
 # KAFKA_PEER_HEAP        heap size (64m)
+# KAFKA_PEER_NODE_ID     id of the node (1)
 set -euo pipefail
 
 version=4.4.0
@@ -19,6 +20,7 @@ cache=${SHAREMARK_CACHE:-$HOME/.cache/sharemark}
 jars=$cache/kafka-$version
 pom=$here/tests/java/peer/pom.xml
 heap=${KAFKA_PEER_HEAP:-64m}
+node_id=${KAFKA_PEER_NODE_ID:-1}
 
 fetch() {
   [ -e "$jars/complete" ] && cmp -s "$pom" "$jars/complete" && return 0
@@ -49,8 +51,8 @@ write_properties() {
   local port=$1 controller=$2
   cat <<PROPERTIES
 process.roles=broker,controller
-node.id=1
-controller.quorum.voters=1@127.0.0.1:$controller
+node.id=$node_id
+controller.quorum.voters=$node_id@127.0.0.1:$controller
 listeners=PLAINTEXT://127.0.0.1:$port,CONTROLLER://127.0.0.1:$controller
 controller.listener.names=CONTROLLER
 log.dirs=$folder/data

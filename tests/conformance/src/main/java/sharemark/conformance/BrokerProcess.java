@@ -81,6 +81,7 @@ final class BrokerProcess {
         }
         ProcessBuilder builder = new ProcessBuilder(peer, "run");
         builder.environment().put("KAFKA_PEER_PROPERTIES", joined(wanted.properties(), ";"));
+        builder.environment().put("KAFKA_PEER_NODE_ID", "0"); // As the tests count nodes.
         builder.environment().put("KAFKA_PEER_FEATURES", joined(wanted.features(), " "));
         return builder;
     }
