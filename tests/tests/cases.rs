@@ -23,6 +23,8 @@ mod page;
 mod robustness;
 #[path = "cases/share.rs"]
 mod share;
+#[path = "cases/share_odd.rs"]
+mod share_odd;
 #[path = "cases/sweep.rs"]
 mod sweep;
 #[path = "cases/topics.rs"]

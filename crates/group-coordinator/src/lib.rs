@@ -51,6 +51,7 @@ pub use shard::{ExpiredMember, FetchedOffset, GroupCoordinatorShard, ListedGroup
 pub use share_group::{
     AlterOffsetsDecision, AlterOffsetsTopic, AlteredTopic, DeleteGroupDecision, DeleteOffsetsDecision,
     DeleteShareStates, DescribedMember, DescribedShareGroup, HeartbeatPlan, InitialiseShareStates,
-    InitialiseTopic, ShareGroupState, ShareHeartbeat, ShareHeartbeatAnswer, ShareHeartbeatDecision,
+    InitialiseTopic, MEMBER_ID_LENGTH_MAX, ShareGroupState, ShareHeartbeat, ShareHeartbeatAnswer,
+    ShareHeartbeatDecision,
 };
 pub use topics::{TopicFacts, TopicPartitions, Topics, group_hash, topic_hash};

@@ -32,7 +32,9 @@ pub use admin::{
 };
 pub use describe::{DescribedMember, DescribedShareGroup};
 pub(crate) use heartbeat::{HeartbeatContext, HeartbeatPlanKind};
-pub use heartbeat::{HeartbeatPlan, ShareHeartbeat, ShareHeartbeatAnswer, ShareHeartbeatDecision};
+pub use heartbeat::{
+    HeartbeatPlan, MEMBER_ID_LENGTH_MAX, ShareHeartbeat, ShareHeartbeatAnswer, ShareHeartbeatDecision,
+};
 pub use states::{InitialiseShareStates, InitialiseTopic};
 
 /// Whether a share group has members.

@@ -131,6 +131,80 @@ fn a_refused_write_leaves_the_lock() {
     });
 }
 
+/// B023, B167: a share partition whose state cannot be read, or whose read hangs, holds up no other.
+#[test]
+fn one_share_partition_that_is_not_loaded_holds_up_no_other() {
+    for (action, told) in [
+        (FaultAction::Error(ErrorCode::UnknownServerError), "t-0 UNKNOWN_SERVER_ERROR\n"),
+        (FaultAction::Hold, ""),
+    ] {
+        let server = server();
+        with_session(&server, |session| {
+            run(session, "create-topic t");
+            run(session, "create-topic u");
+            run(session, "group-config g share.auto.offset.reset=earliest");
+            run(session, "join member=A topics=t,u");
+            run(session, "produce t-0 count=2");
+            run(session, "produce u-0 count=3");
+            let read = Fault::new(FaultPoint::ShareStateRead, action).topic("t").for_ever();
+            let fault = server.install_fault(read).unwrap();
+            let served = format!("{told}u-0 NONE acquired 0-2x1 records 0-2\n");
+            assert_eq!(run(session, "share-fetch member=A epoch=0 t-0 u-0 wait=300"), served);
+            assert_eq!(run(session, "share-acknowledge member=A u-0 accept 0-2"), "u-0 NONE\n");
+            server.delete_fault(fault).unwrap();
+            let later = run(session, "share-fetch member=A wait=1500");
+            assert!(later.contains("t-0 NONE acquired 0-1x1 records 0-1"), "{later}");
+        });
+    }
+}
+
+/// Rejects the three records of t-0 while the copy to the dead-letter topic meets `fault`.
+fn reject(session: &mut Session<'_>, server: &Server, fault: Fault) {
+    prepare(session);
+    run(session, "create-topic dlq.d errors.deadletterqueue.group.enable=true");
+    run(session, "group-config g errors.deadletterqueue.topic.name=dlq.d");
+    server.hold_clock().unwrap();
+    server.install_fault(fault).unwrap();
+    assert_eq!(run(session, "share-acknowledge member=A epoch=1 t-0 reject 0-2"), "t-0 NONE\n");
+}
+
+fn copy_fails(error: ErrorCode) -> Fault {
+    Fault::new(FaultPoint::DlqWrite, FaultAction::Error(error))
+}
+
+#[test]
+fn a_dead_letter_is_copied_again_when_its_leader_was_not_there() {
+    let server = server();
+    with_session(&server, |session| {
+        reject(session, &server, Fault { count: Some(2), ..copy_fails(ErrorCode::NotLeaderOrFollower) });
+        assert_eq!(states(&server), ["ARCHIVING"]);
+        server.advance_clock(Duration::from_secs(1)).unwrap();
+        assert_eq!(states(&server), ["ARCHIVING"], "the second attempt failed as well");
+        assert!(run(session, "fetch dlq.d-0").contains("high_watermark=0"));
+        server.advance_clock(Duration::from_secs(2)).unwrap();
+        assert_eq!(server.share_partition("g", "t", 0).unwrap().start_offset, 3);
+        assert!(run(session, "fetch dlq.d-0").contains("high_watermark=3"));
+    });
+}
+
+#[test]
+fn a_dead_letter_is_given_up_after_five_attempts_or_at_once() {
+    let retriable = copy_fails(ErrorCode::NotLeaderOrFollower).for_ever();
+    let fatal = copy_fails(ErrorCode::MessageTooLarge);
+    for (fault, backoffs_s) in [(retriable, vec![1, 2, 4, 8]), (fatal, vec![])] {
+        let server = server();
+        with_session(&server, |session| {
+            reject(session, &server, fault);
+            for seconds in backoffs_s {
+                assert_eq!(states(&server), ["ARCHIVING"], "before {seconds} s more");
+                server.advance_clock(Duration::from_secs(seconds)).unwrap();
+            }
+            assert_eq!(server.share_partition("g", "t", 0).unwrap().start_offset, 3, "archived all the same");
+            assert!(run(session, "fetch dlq.d-0").contains("high_watermark=0"));
+        });
+    }
+}
+
 #[test]
 fn every_kind_of_request_can_be_refused_for_one_group() {
     let server = server();

@@ -32,12 +32,18 @@ pub struct ShareHeartbeat<'a> {
     pub client_host: &'a str,
 }
 
+/// So many characters, in UTF-16, has the id of a member at most. Only share groups have such a limit.
+pub const MEMBER_ID_LENGTH_MAX: usize = 36;
+
 impl ShareHeartbeat<'_> {
     /// Checks what needs no look at the group.
     pub(crate) fn check(&self) -> Result<(), Refusal> {
         let invalid = |message| Err(Refusal::with(ErrorCode::InvalidRequest, message));
         if is_blank(self.member_id) {
             return invalid("the member id is empty");
+        }
+        if MEMBER_ID_LENGTH_MAX < self.member_id.encode_utf16().count() {
+            return invalid("the member id is longer than 36 characters");
         }
         if is_blank(self.group_id) {
             return invalid("the group id is empty");

@@ -236,11 +236,12 @@ fn summarised(
     summary: &StateSummary,
     end: Offset,
 ) -> DescribeShareGroupOffsetsResponsePartition {
-    // What is done above the start is no longer ahead; without a start nobody can tell.
+    // What is done above the start is no longer ahead; without a start nobody can tell. A start beyond the end is
+    // told as it is, and so is a count that makes no sense.
     let lag = summary
         .start_offset
         .zip(summary.delivery_complete_count)
-        .map_or(-1, |(start, complete)| (end.since(start) - i64::from(complete)).max(0));
+        .map_or(-1, |(start, complete)| end.since(start).wrapping_sub(i64::from(complete)));
     DescribeShareGroupOffsetsResponsePartition {
         partition_index,
         start_offset: Offset::to_wire(summary.start_offset),

@@ -70,11 +70,10 @@ pub(super) fn session_key(
     group_id: Option<&StrBytes>,
     member_id: Option<&StrBytes>,
 ) -> Result<ShareSessionKey, ErrorCode> {
-    const MEMBER_ID_LENGTH_MAX: usize = 36;
     let group_id = group_id.ok_or(ErrorCode::InvalidRequest)?;
     let member_id = member_id.ok_or(ErrorCode::InvalidRequest)?;
     let length = member_id.encode_utf16().count();
-    if length == 0 || MEMBER_ID_LENGTH_MAX < length {
+    if length == 0 || sharemark_group_coordinator::MEMBER_ID_LENGTH_MAX < length {
         return Err(ErrorCode::InvalidRequest);
     }
     Ok(ShareSessionKey { group_id: (&**group_id).into(), member_id: (&**member_id).into() })
