@@ -53,7 +53,7 @@ fn suite(name: &str, tools: &[(&str, &str)], cases_min: usize, control_cases: us
 
 #[test]
 fn java() {
-    suite("java", &[("java", "-version"), ("mvn", "-version")], 68, 4);
+    suite("java", &[("java", "-version"), ("mvn", "-version")], 69, 4);
 }
 
 #[test]

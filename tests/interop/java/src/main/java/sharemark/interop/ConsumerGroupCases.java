@@ -50,6 +50,7 @@ final class ConsumerGroupCases {
     cases.put("consumer-range-assignor", ConsumerGroupCases::rangeAssignor);
     cases.put("consumer-describe-and-delete", ConsumerGroupCases::describeAndDelete);
     cases.put("consumer-refused", ConsumerGroupCases::refused);
+    cases.put("consumer-migration", ConsumerGroupCases::migration);
   }
 
   private static KafkaConsumer<String, String> consumer(Broker broker, String group, Object... pairs) {
@@ -57,6 +58,82 @@ final class ConsumerGroupCases {
         "auto.offset.reset", "earliest", "enable.auto.commit", false);
     config.putAll(broker.config(pairs));
     return new KafkaConsumer<>(config, new StringDeserializer(), new StringDeserializer());
+  }
+
+  private static KafkaConsumer<String, String> classicConsumer(Broker broker, String group, Object... pairs) {
+    Map<String, Object> config = broker.config("group.id", group, "group.protocol", "classic",
+        "auto.offset.reset", "earliest", "enable.auto.commit", false, "heartbeat.interval.ms", 300);
+    config.putAll(broker.config(pairs));
+    return new KafkaConsumer<>(config, new StringDeserializer(), new StringDeserializer());
+  }
+
+  /** A group is upgraded member by member, read from all the while, and taken back the same way. */
+  private static void migration(Broker broker) throws Exception {
+    String topic = broker.createTopic("migration", 4);
+    String group = broker.fresh("group");
+    produce(broker, topic, 4, 40);
+    String cooperative = "org.apache.kafka.clients.consumer.CooperativeStickyAssignor";
+    try (Admin admin = broker.admin();
+        KafkaConsumer<String, String> old = classicConsumer(broker, group);
+        KafkaConsumer<String, String> cautious = classicConsumer(broker, group,
+            "partition.assignment.strategy", cooperative + ",org.apache.kafka.clients.consumer.RangeAssignor")) {
+      old.subscribe(List.of(topic));
+      same(40, values(old, 40).size(), "values");
+      old.commitSync();
+      same(GroupType.CLASSIC, type(admin, group), "the group's type");
+      try (KafkaConsumer<String, String> modern = consumer(broker, group)) {
+        modern.subscribe(List.of(topic));
+        shared(List.of(old, modern), 4);
+        same(GroupType.CONSUMER, type(admin, group), "the group's type once a member speaks the other protocol");
+        cautious.subscribe(List.of(topic));
+        shared(List.of(old, modern, cautious), 4);
+        ConsumerGroupDescription described =
+            admin.describeConsumerGroups(List.of(group)).all().get().get(group);
+        same(Set.of(true, false), described.members().stream().map(it -> it.upgraded().orElseThrow())
+            .collect(Collectors.toSet()), "who is upgraded");
+        produce(broker, topic, 4, 12);
+        same(12, together(List.of(old, modern, cautious), 12).size(), "values by members of both protocols");
+        for (KafkaConsumer<String, String> consumer : List.of(old, modern, cautious)) {
+          consumer.commitSync();
+        }
+      }
+      shared(List.of(old, cautious), 4);
+      same(GroupType.CLASSIC, type(admin, group), "the group's type once no member speaks the other protocol");
+      produce(broker, topic, 4, 8);
+      same(8, together(List.of(old, cautious), 8).size(), "values by classic members");
+    }
+  }
+
+  private static GroupType type(Admin admin, String group) throws Exception {
+    for (GroupListing listing : admin.listGroups().all().get()) {
+      if (listing.groupId().equals(group)) {
+        return listing.type().orElseThrow();
+      }
+    }
+    throw new AssertionError("the group is not listed");
+  }
+
+  /** Polls all in turn until each has something and all partitions belong to somebody. */
+  private static void shared(List<KafkaConsumer<String, String>> consumers, int partitions) throws Exception {
+    until("each has some of " + partitions + " partitions", () -> {
+      consumers.forEach(consumer -> consumer.poll(POLL));
+      Set<TopicPartition> all = new HashSet<>();
+      consumers.forEach(consumer -> all.addAll(consumer.assignment()));
+      int count = consumers.stream().mapToInt(consumer -> consumer.assignment().size()).sum();
+      return all.size() == partitions && count == partitions
+          && consumers.stream().noneMatch(consumer -> consumer.assignment().isEmpty());
+    });
+  }
+
+  private static Set<String> together(List<KafkaConsumer<String, String>> consumers, int count) throws Exception {
+    Set<String> values = new HashSet<>();
+    until(count + " values came", () -> {
+      for (KafkaConsumer<String, String> consumer : consumers) {
+        consumer.poll(POLL).forEach(record -> values.add(record.value()));
+      }
+      return values.size() >= count;
+    });
+    return values;
   }
 
   private static void produce(Broker broker, String topic, int partitions, int count) throws Exception {
