@@ -17,6 +17,8 @@ mod batches;
 mod compat;
 #[path = "cases/embedded.rs"]
 mod embedded;
+#[path = "cases/group_tools.rs"]
+mod group_tools;
 #[path = "cases/page.rs"]
 mod page;
 #[path = "cases/robustness.rs"]

@@ -116,6 +116,10 @@ impl Broker {
         }
     }
 
+    pub(crate) const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
     pub(crate) fn is_kafka(&self) -> bool {
         self.kind == Kind::Kafka
     }

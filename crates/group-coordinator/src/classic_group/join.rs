@@ -33,8 +33,10 @@ pub struct JoinGroup<'a> {
     pub client_id: &'a str,
     /// The address its requests come from.
     pub client_host: &'a str,
-    /// What makes the id of a new member unique.
+    /// What makes the id of a new member of a classic group unique.
     pub unique: &'a str,
+    /// The id of a new member of a consumer group.
+    pub fresh_member_id: &'a str,
     /// Whether a dynamic member has to come back with the id it is told (KIP-394).
     pub requires_known_member_id: bool,
     /// Whether a leader understands that it need not assign (KIP-814).

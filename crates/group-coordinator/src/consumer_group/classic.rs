@@ -73,7 +73,7 @@ impl ConsumerGroup {
         let (protocol, metadata) = spoken.ok_or(refused(ErrorCode::InconsistentGroupProtocol))?;
         let is_new = request.member_id.is_empty();
         if is_new && request.group_instance_id.is_none() && request.requires_known_member_id {
-            return Err(JoinAnswer::refused(ErrorCode::MemberIdRequired, request.unique));
+            return Err(JoinAnswer::refused(ErrorCode::MemberIdRequired, request.fresh_member_id));
         }
         let subscription = Subscription::read(metadata, context.topics)
             .ok_or(refused(ErrorCode::InconsistentGroupProtocol))?;
@@ -118,7 +118,7 @@ impl ConsumerGroup {
         records: &mut Vec<ConsumerGroupRecord>,
     ) -> Result<Joined, ErrorCode> {
         let is_new = request.member_id.is_empty();
-        let member_id: Arc<str> = if is_new { request.unique } else { request.member_id }.into();
+        let member_id: Arc<str> = if is_new { request.fresh_member_id } else { request.member_id }.into();
         let known = |member: &ConsumerMember| member.clone();
         let Some(instance_id) = request.group_instance_id else {
             let member = self.members.get(&member_id).map(known).unwrap_or_default();

@@ -210,12 +210,9 @@ impl GroupCoordinatorShard {
         self.classic_group(group_id).ok().map(|(_, group)| group.describe())
     }
 
-    /// Returns whether there is a group of this id that is no classic group.
-    pub fn has_modern_group(&self, group_id: &str) -> bool {
-        match self.groups.get(group_id) {
-            Some(Group::Consumer(_) | Group::Share(_)) => true,
-            Some(Group::Classic(_)) | None => false,
-        }
+    /// Returns whether there is a group of this id, of whichever type.
+    pub fn has_group(&self, group_id: &str) -> bool {
+        self.groups.contains_key(group_id)
     }
 
     fn classic_group(&self, group_id: &str) -> Result<(&Arc<str>, &ClassicGroup), ErrorCode> {

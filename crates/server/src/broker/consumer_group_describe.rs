@@ -1,8 +1,6 @@
 //! ConsumerGroupDescribe (69), versions 0-1.
 
-use sharemark_group_coordinator::{
-    DescribedConsumer, DescribedConsumerGroup, Refusal, TopicPartitions as Partitions,
-};
+use sharemark_group_coordinator::{DescribedConsumer, DescribedConsumerGroup, TopicPartitions as Partitions};
 use sharemark_protocol::ErrorCode;
 use sharemark_protocol::messages::ResponseMessage;
 use sharemark_protocol::messages::consumer_group_describe_request::ConsumerGroupDescribeRequest;
@@ -32,10 +30,10 @@ impl Broker {
             .iter()
             .map(|group_id| match self.describe_consumer_group(origin, group_id) {
                 Ok(described) => self.described_consumer_group(group_id, described, operations),
-                Err(refusal) => DescribedGroup {
+                Err((error, message)) => DescribedGroup {
                     group_id: group_id.clone(),
-                    error_code: refusal.error.code(),
-                    error_message: refusal.message.map(Into::into),
+                    error_code: error.code(),
+                    error_message: message.map(Into::into),
                     ..DescribedGroup::default()
                 },
             })
@@ -48,13 +46,18 @@ impl Broker {
         &self,
         origin: &Origin,
         group_id: &str,
-    ) -> Result<DescribedConsumerGroup, Refusal> {
-        self.decide_consumer_group(origin, group_id, Operation::Describe).map_err(Refusal::of)?;
+    ) -> Result<DescribedConsumerGroup, (ErrorCode, Option<String>)> {
+        let refused = |error| (error, None);
+        self.decide_consumer_group(origin, group_id, Operation::Describe).map_err(refused)?;
         if group_id.is_empty() {
-            return Err(Refusal::of(ErrorCode::InvalidGroupId));
+            return Err(refused(ErrorCode::InvalidGroupId));
         }
-        let (_, shard) = self.group_shard(origin.node, group_id).map_err(Refusal::of)?;
-        shard.describe_consumer_group(group_id, &self.consumer_group_config(group_id))
+        let (_, shard) = self.group_shard(origin.node, group_id).map_err(refused)?;
+        shard.describe_consumer_group(group_id, &self.consumer_group_config(group_id)).map_err(|refusal| {
+            // Tools print the text as it is.
+            let what = if shard.has_group(group_id) { "is not a consumer group" } else { "not found" };
+            (refusal.error, Some(format!("Group {group_id} {what}.")))
+        })
     }
 
     fn described_consumer_group(

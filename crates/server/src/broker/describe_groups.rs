@@ -46,7 +46,7 @@ impl Broker {
             return Ok(on_wire(group_id, described));
         }
         let is_told = FIRST_VERSION_WITH_NOT_FOUND <= origin.api_version;
-        let message = if shard.has_modern_group(group_id) {
+        let message = if shard.has_group(group_id) {
             format!("Group {group_id} is not a classic group.")
         } else {
             format!("Group {group_id} not found.")

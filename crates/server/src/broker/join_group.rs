@@ -42,7 +42,7 @@ impl Broker {
             // A copy, so that the request does not stay as long as its member.
             (protocol.name.to_arc(), Bytes::copy_from_slice(&protocol.metadata))
         });
-        let unique = self.random.unique();
+        let (unique, fresh_member_id) = (self.random.unique(), self.random.uuid().to_string());
         let join = JoinGroup {
             group_id: &request.group_id,
             member_id: &request.member_id,
@@ -58,6 +58,7 @@ impl Broker {
             client_id: origin.client_id.as_ref().map_or("", StrBytes::as_str),
             client_host: &origin.client_host,
             unique: &unique,
+            fresh_member_id: &fresh_member_id,
             requires_known_member_id: FIRST_VERSION_WITH_REQUIRED_ID <= origin.api_version,
             supports_skipping_assignment: FIRST_VERSION_THAT_SKIPS <= origin.api_version,
             caller: Caller(origin.connection.0),

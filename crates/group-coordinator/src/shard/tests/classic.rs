@@ -62,6 +62,7 @@ impl Case {
             client_id: "c",
             client_host: "/127.0.0.1",
             unique: &unique,
+            fresh_member_id: &unique,
             requires_known_member_id: false,
             supports_skipping_assignment: true,
             caller: Caller(caller),
