@@ -51,6 +51,26 @@ fn share_groups_are_counted_as_in_kafka() {
 }
 
 #[test]
+fn renewals_are_counted_once_they_are_in_force() {
+    let server = server();
+    let renewed = || acknowledged(&metrics(&server), "Renew");
+    with_session(&server, |session| {
+        run(session, "create-topic t");
+        run(session, "group-config g share.auto.offset.reset=earliest");
+        run(session, "join member=A topics=t");
+        run(session, "produce t-0 count=10");
+        run(session, "share-fetch member=A epoch=0 t-0");
+        run(session, "share-acknowledge member=A epoch=1 renewing t-0 accept 0 renew 1-2 types:1/4 3-4");
+        assert_eq!(renewed(), 3.0);
+        run(session, "share-fetch member=A epoch=2 renewing ack t-0 renew 5-6");
+        assert_eq!(renewed(), 5.0);
+        let refused = run(session, "share-acknowledge member=A epoch=3 t-0 renew 7");
+        assert!(refused.contains("INVALID_REQUEST"), "{refused}");
+        assert_eq!(renewed(), 5.0);
+    });
+}
+
+#[test]
 fn dead_letters_are_counted_by_group() {
     let server = server();
     with_session(&server, |session| {
