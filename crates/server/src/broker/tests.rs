@@ -4,6 +4,7 @@ mod admin;
 mod fetching;
 mod internal_topics;
 mod isolation;
+mod moves;
 mod nodes;
 mod producing;
 mod retries;

@@ -8,8 +8,8 @@ use sharemark_share_coordinator::RecordState;
 use super::{BatchBuilder, Core, Now, Output, as_share_fetch, produce, produce_errors};
 use crate::broker::{NodeProblem, NodeState};
 
-const ACCEPT: i8 = 1;
-const RELEASE: i8 = 2;
+pub(super) const ACCEPT: i8 = 1;
+pub(super) const RELEASE: i8 = 2;
 
 impl Core {
     pub(super) fn isolate(&mut self, id: NodeId) {
@@ -72,7 +72,11 @@ impl Core {
     }
 
     /// Acknowledges record 0 of `t-0` as member A of `g` on connection 2; returns the error code if it is told.
-    fn acknowledge_first(&mut self, share_session_epoch: i32, acknowledge_type: i8) -> Option<i16> {
+    pub(super) fn acknowledge_first(
+        &mut self,
+        share_session_epoch: i32,
+        acknowledge_type: i8,
+    ) -> Option<i16> {
         let batch = m::share_acknowledge_request::AcknowledgementBatch {
             first_offset: 0,
             last_offset: 0,
@@ -98,7 +102,7 @@ impl Core {
     }
 
     /// Has member A of `g` hold record 0 of `t-0`, on connection 2; returns the leader.
-    fn hold_first(&mut self) -> NodeId {
+    pub(super) fn hold_first(&mut self) -> NodeId {
         assert_eq!(self.join("g", "A"), 0);
         let leader = self.leader_of("t", 0);
         self.node = leader;
