@@ -15,6 +15,8 @@ mod admin;
 mod batches;
 #[path = "cases/compat.rs"]
 mod compat;
+#[path = "cases/coordinators.rs"]
+mod coordinators;
 #[path = "cases/embedded.rs"]
 mod embedded;
 #[path = "cases/group_tools.rs"]

@@ -79,7 +79,7 @@ fn share_groups_are_turned_off_and_on() {
 }
 
 /// Returns the node, 0 or 1, that answers for a partition.
-fn leader(run: &mut dyn FnMut(&str) -> String, partition: &str) -> u8 {
+pub(crate) fn leader(run: &mut dyn FnMut(&str) -> String, partition: &str) -> u8 {
     let leads = |answer: String| answer.contains(" NONE ");
     let found = (0..2).find(|node| leads(run(&format!("via n{node} list-offsets {partition}"))));
     found.expect("a partition has a leader")

@@ -74,6 +74,9 @@ fn b089_unused_transactional_ids_are_cheap() {
         }
         let log = run("txn-log x7");
         assert!(log.starts_with("v1 Empty ") && log.lines().count() == 1, "{log}");
+        let listed = run("list-txns states=Empty");
+        assert_eq!(listed.lines().filter(|line| line.contains("Empty")).count(), IDS, "all are listed");
+        assert!(!run("list-txns states=Ongoing").contains("Empty"), "as empty only");
         assert_eq!(
             run("init-producer p7 txn=x7"),
             "NONE producer=id8/1\n",
