@@ -10,6 +10,8 @@ mod endpoint;
 mod faults;
 #[path = "control/inspect.rs"]
 mod inspect;
+#[path = "control/journal.rs"]
+mod journal;
 #[path = "control/metrics.rs"]
 mod metrics;
 #[path = "control/nodes.rs"]

@@ -5,9 +5,10 @@
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests")]
 
+use std::path::Path;
 use std::process::Command;
 
-use sharemark_testkit::process::{Sharemark, has_tools, workspace};
+use sharemark_testkit::process::{Sharemark, has_tools, replay, workspace};
 
 /// The keys that Kafka 4.4 does not know and that the default profile announces.
 const UNKNOWN_KEYS: &str = "32025,32093,95";
@@ -20,19 +21,20 @@ fn suite(name: &str, tools: &[(&str, &str)], cases_min: usize, control_cases: us
         return;
     }
     let mut run = Command::new(workspace().join("tests/interop").join(name).join("run.sh"));
-    let server;
+    let journal = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("interop-{name}.journal"));
+    let mut server = None;
     let mut cases_min = cases_min;
     if let Ok(bootstrap) = std::env::var("INTEROP_BOOTSTRAP") {
         run.env("BOOTSTRAP", bootstrap);
     } else {
-        let mut arguments = vec!["--control", "127.0.0.1:0"];
+        let mut arguments = vec!["--control", "127.0.0.1:0", "--journal", journal.to_str().unwrap()];
         for topic in KCAT_TOPICS {
             arguments.extend(["--topic", topic]);
         }
-        server = Sharemark::start_on_free_port(&arguments).unwrap();
-        run.env("BOOTSTRAP", server.bootstrap().to_string()).env("EXPECT_UNKNOWN_KEYS", UNKNOWN_KEYS);
+        let started = server.insert(Sharemark::start_on_free_port(&arguments).unwrap());
+        run.env("BOOTSTRAP", started.bootstrap().to_string()).env("EXPECT_UNKNOWN_KEYS", UNKNOWN_KEYS);
         cases_min += control_cases;
-        run.env("CONTROL", server.field("control").unwrap());
+        run.env("CONTROL", started.field("control").unwrap());
     }
     let output = run.env("TOPICS", KCAT_TOPICS.join(" ")).output().unwrap();
     let stdout = String::from_utf8_lossy(&output.stdout);
@@ -49,6 +51,12 @@ fn suite(name: &str, tools: &[(&str, &str)], cases_min: usize, control_cases: us
     let failed: Vec<&str> = stdout.lines().filter(|line| line.starts_with("FAILED")).collect();
     assert!(output.status.success(), "{name}: {failed:?}");
     assert!(cases_min <= cases, "{name} ran {cases} cases, at least {cases_min} are there");
+    if let Some(server) = server {
+        server.stop().unwrap();
+        let (code, printed) = replay(&journal).unwrap();
+        println!("{name}: {printed}");
+        assert_eq!(code, Some(0), "the core answers {name} again as it did: {printed}");
+    }
 }
 
 #[test]

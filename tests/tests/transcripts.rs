@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use sharemark::config::{BrokerConfig, Profile};
-use sharemark_testkit::process::{KafkaPeer, Sharemark, skip, workspace};
+use sharemark_testkit::process::{KafkaPeer, Sharemark, replay, skip, workspace};
 use sharemark_testkit::transcript::{
     CoreTarget, Kind, Names, Origin, Script, Session, Target, TcpTarget, difference, find_coordinators,
     is_sharemark_only, run, warm_up,
@@ -250,15 +250,26 @@ fn the_server_answers_as_recorded() {
         let own = !kafka_has_it(&script);
         let record = (own && update.as_deref() == Some("sharemark")).then_some(Origin::Sharemark);
         let arguments = server_arguments(&script);
-        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        let mut arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        let journal = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{}.journal", name(path)));
+        arguments.extend(["--journal", journal.to_str().unwrap()]);
         several_times(if waits(&script) { TRIES } else { 1 }, || {
             let server = Sharemark::start_on_free_port(&arguments).unwrap();
             let mut target = TcpTarget::new(Kind::Sharemark, server.bootstrap());
             find_coordinators(&mut Session::new(&mut target, names(String::new()))).unwrap();
-            check(path, &mut target, names(String::new()), record)
+            let differs = check(path, &mut target, names(String::new()), record);
+            differs.or_else(|| replay_differs(path, server, &journal))
         })
     });
     assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+/// Stops the server of a transcript and replays its journal; returns what the core does not do again.
+fn replay_differs(path: &Path, server: Sharemark, journal: &Path) -> Option<String> {
+    server.stop().unwrap();
+    let (code, printed) = replay(journal).unwrap();
+    std::fs::remove_file(journal).unwrap();
+    (code != Some(0)).then(|| format!("{}: the replay of its journal: {printed}", name(path)))
 }
 
 /// What Kafka can say must have been said by Kafka.

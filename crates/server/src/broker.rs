@@ -17,6 +17,7 @@ mod authorize;
 mod classic_groups;
 mod client_quotas;
 mod cluster;
+mod command;
 mod commit_topics;
 mod consumer_group_describe;
 mod consumer_group_heartbeat;
@@ -110,6 +111,7 @@ use sharemark_protocol::{NodeId, SharePartitionKey, Timestamp, TopicIdPartition}
 
 use crate::config::{BrokerConfig, DynamicConfigs};
 use cluster::Cluster;
+pub use command::{Command, CommandProblem};
 use crossing::Crossing;
 use faults::Faults;
 pub use faults::{Fault, FaultAction, FaultPoint, FaultProblem, FaultView};

@@ -11,6 +11,7 @@ mod demo;
 mod desk;
 mod embedded;
 mod frames;
+mod journal;
 mod machine;
 mod meters;
 mod owner;

@@ -85,6 +85,17 @@ fn build_sharemark() -> io::Result<PathBuf> {
     Ok(profile.join("sharemark"))
 }
 
+/// Replays a journal with the `sharemark` binary; returns its exit code and what it prints.
+///
+/// # Errors
+///
+/// Returns why the binary could not be built or run.
+pub fn replay(journal: &Path) -> io::Result<(Option<i32>, String)> {
+    let output = Command::new(sharemark_binary()?).arg("replay").arg(journal).output()?;
+    let printed = [output.stdout, output.stderr].concat();
+    Ok((output.status.code(), String::from_utf8_lossy(&printed).into_owned()))
+}
+
 /// A running `sharemark` process.
 #[derive(Debug)]
 pub struct Sharemark {

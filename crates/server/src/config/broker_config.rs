@@ -15,6 +15,10 @@ use super::profile::Profile;
 use super::settings::{BrokerSettings, TxnDialect};
 use super::value::{ConfigValue, split_list};
 
+/// The most bytes that a batch is decompressed to, whatever the configuration allows: a frame of a megabyte can
+/// stand for gigabytes.
+const DECOMPRESSED_BYTES_MAX: usize = 256 * 1024 * 1024;
+
 /// One node of the cluster.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct NodeConfig {
@@ -116,8 +120,14 @@ impl BrokerConfig {
         }
     }
 
+    /// Returns the most bytes that a produced batch may be decompressed to, before it is looked at more closely.
+    pub fn decompressed_bytes_max(&self) -> usize {
+        let configured = self.settings().max_decompressed_message_bytes;
+        usize::try_from(configured).unwrap_or(0).min(DECOMPRESSED_BYTES_MAX)
+    }
+
     /// Returns the properties that were set and are known, with their checked text.
-    pub(super) fn properties(&self) -> &BTreeMap<String, String> {
+    pub fn properties(&self) -> &BTreeMap<String, String> {
         &self.properties
     }
 }

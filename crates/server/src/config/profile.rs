@@ -57,6 +57,14 @@ impl Profile {
         }
     }
 
+    /// Returns its name, as it is parsed.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Latest => "latest",
+            Self::Kafka44 => "kafka-4.4",
+        }
+    }
+
     /// Returns the broker property `name`.
     pub fn broker_key(self, name: &str) -> Option<ConfigKey> {
         find(BROKER_KEYS, name).or_else(|| find(self.own_keys(), name)).map(|key| self.adapt(key))

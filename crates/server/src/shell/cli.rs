@@ -2,9 +2,9 @@
 
 use std::ffi::OsString;
 use std::fmt;
-use std::fs;
-use std::io::{self, Write};
-use std::path::PathBuf;
+use std::fs::{self, File};
+use std::io::{self, BufReader, Write};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -15,6 +15,7 @@ use tracing::warn;
 use tracing_subscriber::EnvFilter;
 
 use super::demo::{self, DemoError};
+use super::journal::replay;
 use super::machine;
 use super::server::{Server, ServerBuilder, ServerError};
 #[cfg(feature = "plants")]
@@ -32,8 +33,8 @@ When it listens it prints `ready bootstrap=HOST:PORT,... pid=N startup_ms=N` on 
 Ctrl-C or SIGTERM. Warnings go to standard error; RUST_LOG=debug also tells why a connection was closed.
 Data is kept in memory and gone at the end.
 
-Exit codes: 0 after a signal, 1 for an address that cannot be used or a demo that found a fault, 2 for a wrong option
-or property.";
+Exit codes: 0 after a signal, 1 for an address or a file that cannot be used, a demo that found a fault or a replay that
+differs, 2 for a wrong option or property or a file that is no journal.";
 
 /// A broker for testing Kafka queues and transactions.
 #[derive(Debug, Parser)]
@@ -49,7 +50,7 @@ struct Cli {
 enum Command {
     /// Run a broker (what happens without a command, too)
     Serve(Box<ServeOptions>),
-    /// Run a journal through the core and print what differs (not built yet)
+    /// Run a journal on a core of its own, and print where that first does something else
     Replay {
         /// The journal
         file: PathBuf,
@@ -114,7 +115,7 @@ struct ServeOptions {
     /// Seed all randomness, such as ids: a number of 64 bits [default: another one at each start]
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// Record every input of the core (not built yet)
+    /// Write all that enters the core, and what it answers, into this file; `sharemark replay` runs it again
     #[arg(long, value_name = "FILE")]
     journal: Option<PathBuf>,
     /// Most memory for records: bytes, or with KiB, MiB or GiB [default: a quarter of the machine's]
@@ -158,7 +159,10 @@ impl From<ServerError> for Failure {
         let exit_code = match &error {
             ServerError::Config(_) => EXIT_USAGE,
             ServerError::Core(_) => EXIT_CORE,
-            ServerError::Listen { .. } | ServerError::System(_) | ServerError::Storage(_) => 1,
+            ServerError::Listen { .. }
+            | ServerError::Journal { .. }
+            | ServerError::System(_)
+            | ServerError::Storage(_) => 1,
         };
         Self { text: error.to_string(), exit_code }
     }
@@ -174,7 +178,7 @@ pub fn run_cli(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let outcome = match cli.command {
         None => serve(cli.serve, &start),
         Some(Command::Serve(options)) => serve(*options, &start),
-        Some(Command::Replay { .. }) => Err(Failure::usage("replay: not built yet")),
+        Some(Command::Replay { file }) => run_replay(&file),
         Some(Command::Demo(options)) => run_demo(&options),
     };
     match outcome {
@@ -222,8 +226,8 @@ impl Start {
 
 fn serve(options: ServeOptions, start: &Start) -> Result<(), Failure> {
     start_logging();
-    let control = options.control.clone();
-    let server = Server::start_with(configure(options)?, control.as_deref())?;
+    let (control, journal) = (options.control.clone(), options.journal.clone());
+    let server = Server::start_with(configure(options)?, control.as_deref(), journal.as_deref())?;
     let signals = server.inside(signals).map_err(ServerError::System)?;
     let control = server.control_address().map_or_else(String::new, |at| format!(" control={at}"));
     let ready = format!(
@@ -264,6 +268,17 @@ fn run_demo(options: &DemoOptions) -> Result<(), Failure> {
     }
 }
 
+fn run_replay(path: &Path) -> Result<(), Failure> {
+    let wrong = |problem: String| Failure::usage(format!("replay {}: {problem}", path.display()));
+    let file = File::open(path).map_err(|error| wrong(error.to_string()))?;
+    let verdict = replay(BufReader::new(file)).map_err(|error| wrong(error.to_string()))?;
+    let printed = writeln!(io::stdout(), "{verdict}");
+    if !verdict.is_same() {
+        return Err(Failure { text: format!("replay {}: it is not the same", path.display()), exit_code: 1 });
+    }
+    printed.map_err(|error| Failure { text: format!("replay: {error}"), exit_code: 1 })
+}
+
 #[cfg(feature = "plants")]
 fn planted(server: ServerBuilder, options: &DemoOptions) -> ServerBuilder {
     let plant = options.plant.map(|plant| match plant {
@@ -284,9 +299,8 @@ fn start_logging() {
 }
 
 fn configure(options: ServeOptions) -> Result<BrokerConfig, Failure> {
-    let not_built = [("--data-dir", options.data_dir.is_some()), ("--journal", options.journal.is_some())];
-    if let Some((option, _)) = not_built.iter().find(|(_, given)| *given) {
-        return Err(Failure::usage(format!("{option}: not built yet")));
+    if options.data_dir.is_some() {
+        return Err(Failure::usage("--data-dir: not built yet"));
     }
     if options.sync.is_some() {
         return Err(Failure::usage(

@@ -18,6 +18,7 @@ use super::desk::{self, Desk, Ended};
 use super::meters::RequestMeters;
 use super::owner::Message;
 use super::server::Listening;
+use crate::broker::CommandProblem;
 pub use clock::ClockView;
 pub(super) use http::serve;
 
@@ -44,6 +45,15 @@ impl fmt::Display for ControlError {
 }
 
 impl std::error::Error for ControlError {}
+
+impl From<CommandProblem> for ControlError {
+    fn from(problem: CommandProblem) -> Self {
+        match problem {
+            CommandProblem::Fault(problem) => problem.into(),
+            CommandProblem::Node(problem) => problem.into(),
+        }
+    }
+}
 
 impl From<Ended> for ControlError {
     fn from(_: Ended) -> Self {

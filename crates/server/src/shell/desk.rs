@@ -9,12 +9,19 @@ use tokio::sync::oneshot;
 use super::clock::Clock;
 use super::owner::Message;
 use super::requests::RequestLog;
-use crate::broker::{Broker, Now};
+use crate::broker::{Broker, Command, CommandProblem, Now};
 
 /// What the owner lets a call use.
 pub(super) trait Desk {
-    /// Returns the core.
-    fn broker(&mut self) -> &mut Broker;
+    /// Returns the core, to look at.
+    fn broker(&self) -> &Broker;
+
+    /// Does something to the core; returns the number of a fault that this installs.
+    ///
+    /// # Errors
+    ///
+    /// What the core says against it.
+    fn command(&mut self, command: Command) -> Result<Option<u64>, CommandProblem>;
 
     /// Returns the clock.
     fn clock(&mut self) -> &mut Clock;

@@ -1,5 +1,6 @@
 //! The one thread that runs the core.
 
+use std::any::Any;
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -13,8 +14,9 @@ use tracing::debug;
 
 use super::clock::Clock;
 use super::desk::{Desk, DeskCall};
+use super::journal::{End, Recorder};
 use super::requests::RequestLog;
-use crate::broker::{Broker, ConnectionId, Input, Now, Output};
+use crate::broker::{Broker, Command, CommandProblem, ConnectionId, Input, Now, Output};
 
 /// The most inputs that are handled before their answers go out.
 const BATCH_INPUTS_MAX: usize = 256;
@@ -78,6 +80,7 @@ pub(super) fn run<S: Storage>(
     inbox: &Receiver<Message>,
     storage: S,
     requests: RequestLog,
+    journal: Option<Recorder>,
 ) -> Result<(), OwnerError> {
     let mut owner = Owner {
         broker,
@@ -87,19 +90,30 @@ pub(super) fn run<S: Storage>(
         last_inputs: VecDeque::new(),
         failed: None,
         requests,
+        journal,
     };
-    match catch_unwind(AssertUnwindSafe(|| owner.run(inbox))) {
+    let outcome = match catch_unwind(AssertUnwindSafe(|| owner.run(inbox))) {
         Ok(outcome) => outcome.map_err(OwnerError::Storage),
         Err(panic) => {
-            let message = panic
-                .downcast_ref::<String>()
-                .map(String::as_str)
-                .or_else(|| panic.downcast_ref::<&str>().copied())
-                .unwrap_or("no message");
+            let message = panic_message(&*panic);
             let last_inputs = owner.last_inputs.iter().map(LastInput::to_string).collect();
-            Err(OwnerError::Panic { message: message.to_owned(), last_inputs })
+            Err(OwnerError::Panic { message, last_inputs })
         }
+    };
+    if let Some(journal) = owner.journal.take() {
+        journal.end(&match &outcome {
+            Ok(()) => End::Stopped,
+            Err(OwnerError::Storage(error)) => End::Storage(error.to_string()),
+            Err(OwnerError::Panic { message, .. }) => End::Core(message.clone()),
+        });
     }
+    outcome
+}
+
+/// Returns what somebody said who panicked.
+pub(super) fn panic_message(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message").to_owned()
 }
 
 struct Owner<S> {
@@ -112,11 +126,16 @@ struct Owner<S> {
     /// Why the storage failed within a call.
     failed: Option<StorageError>,
     requests: RequestLog,
+    /// Where all that enters and leaves the core is written down, if anywhere.
+    journal: Option<Recorder>,
 }
 
 impl<S: Storage> Owner<S> {
     fn run(&mut self, inbox: &Receiver<Message>) -> Result<(), StorageError> {
         loop {
+            if let Some(journal) = &mut self.journal {
+                journal.hand_over();
+            }
             let mut is_last = match inbox.recv_timeout(self.time_to_deadline()) {
                 Ok(message) => self.take(message),
                 Err(RecvTimeoutError::Timeout) => false,
@@ -166,11 +185,17 @@ impl<S: Storage> Owner<S> {
             self.last_inputs.pop_front();
         }
         self.last_inputs.push_back(LastInput::of(&input));
+        if let Some(journal) = &mut self.journal {
+            journal.input(now, &input);
+        }
         self.broker.handle(now, input);
     }
 
     fn flush(&mut self) -> Result<(), StorageError> {
         while let Some(flush) = self.broker.poll_flush() {
+            if let Some(journal) = &mut self.journal {
+                journal.flush(&flush);
+            }
             self.storage.append(flush)?;
             let now = self.clock.now();
             self.handle(now, Input::Flushed(self.storage.durable()));
@@ -180,6 +205,9 @@ impl<S: Storage> Owner<S> {
 
     fn send_outputs(&mut self) {
         while let Some(output) = self.broker.poll_output() {
+            if let Some(journal) = &mut self.journal {
+                journal.output(&output);
+            }
             let (connection, reply) = match output {
                 Output::Answer { connection, message, .. } => {
                     self.requests.note_answer(connection, &message);
@@ -211,8 +239,20 @@ impl<S: Storage> Owner<S> {
 }
 
 impl<S: Storage> Desk for Owner<S> {
-    fn broker(&mut self) -> &mut Broker {
-        &mut self.broker
+    fn broker(&self) -> &Broker {
+        &self.broker
+    }
+
+    fn command(&mut self, command: Command) -> Result<Option<u64>, CommandProblem> {
+        let now = self.clock.now();
+        if let Some(journal) = &mut self.journal {
+            journal.command(now, &command);
+        }
+        let outcome = self.broker.handle_command(now, command);
+        if let Some(journal) = &mut self.journal {
+            journal.outcome(outcome);
+        }
+        outcome
     }
 
     fn clock(&mut self) -> &mut Clock {

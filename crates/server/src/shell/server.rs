@@ -6,6 +6,7 @@ mod listening;
 use std::fmt;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener as StdListener};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -20,6 +21,7 @@ use tracing::warn;
 
 use super::clock::Clock;
 use super::control::{self, Control};
+use super::journal::Recorder;
 use super::machine;
 use super::meters::RequestMeters;
 use super::owner::{self, Message, OwnerError};
@@ -54,6 +56,13 @@ pub enum ServerError {
         /// Why.
         error: io::Error,
     },
+    /// The journal cannot be begun.
+    Journal {
+        /// Its file.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
     /// The system refused a thread or a socket.
     System(io::Error),
     /// The storage failed.
@@ -67,6 +76,9 @@ impl fmt::Display for ServerError {
         match self {
             Self::Config(error) => error.fmt(f),
             Self::Listen { address, error } => write!(f, "cannot listen on {address}: {error}"),
+            Self::Journal { path, error } => {
+                write!(f, "the journal {} cannot be written: {error}", path.display())
+            }
             Self::System(error) => write!(f, "the system refused a thread or a socket: {error}"),
             Self::Storage(text) | Self::Core(text) => f.write_str(text),
         }
@@ -115,6 +127,7 @@ pub struct NodeAddresses {
 pub struct ServerBuilder {
     config: ConfigBuilder,
     control: Option<String>,
+    journal: Option<PathBuf>,
 }
 
 impl ServerBuilder {
@@ -132,18 +145,26 @@ impl ServerBuilder {
         self
     }
 
+    /// Writes all that enters the core, and what it answers, into a file, in place of what that held; the command
+    /// `sharemark replay` runs it again.
+    #[must_use]
+    pub fn journal(mut self, path: impl Into<PathBuf>) -> Self {
+        self.journal = Some(path.into());
+        self
+    }
+
     /// Starts the server. Properties that are not known are logged.
     ///
     /// # Errors
     ///
-    /// If the configuration is wrong, or an address cannot be listened on.
+    /// If the configuration is wrong, or an address cannot be listened on, or the journal not be written.
     pub fn start(self) -> Result<Server, ServerError> {
         let mut unknown = Vec::new();
         let config = self.config.build(&mut unknown).map_err(ServerError::Config)?;
         for name in unknown {
             warn!(name, "no property is called that");
         }
-        Server::start_with(config, self.control.as_deref())
+        Server::start_with(config, self.control.as_deref(), self.journal.as_deref())
     }
 }
 
@@ -171,7 +192,7 @@ impl Server {
             .listen("127.0.0.1:0")
             .seed(machine::fresh_seed())
             .memory_limit_bytes(machine::quarter_of_memory());
-        ServerBuilder { config, control: None }
+        ServerBuilder { config, control: None, journal: None }
     }
 
     /// Starts a server: when this returns, it listens and answers.
@@ -180,16 +201,18 @@ impl Server {
     ///
     /// If an address cannot be listened on, or the system refuses a thread.
     pub fn start(config: BrokerConfig) -> Result<Self, ServerError> {
-        Self::start_with(config, None)
+        Self::start_with(config, None, None)
     }
 
-    /// Starts a server with its control endpoint, if an address is given.
+    /// Starts a server with its control endpoint, if an address is given, and a journal, if a file is.
     pub(super) fn start_with(
         mut config: BrokerConfig,
         control_address: Option<&str>,
+        journal: Option<&Path>,
     ) -> Result<Self, ServerError> {
         let listeners = bind(&mut config)?;
         let control_listener = control_address.map(bind_control).transpose()?;
+        let mut journal = journal.map(begin_journal).transpose()?;
         let addresses = addresses(&config, &listeners);
         let bootstrap = bootstrap(&addresses);
         let runtime = Builder::new_multi_thread()
@@ -221,8 +244,12 @@ impl Server {
             .name("sharemark-owner".to_owned())
             .spawn(move || {
                 let mut clock = Clock::new();
-                let broker = Broker::new(config, clock.now());
-                let outcome = owner::run(broker, clock, &from_tasks, Memory::default(), requests);
+                let now = clock.now();
+                if let Some(journal) = &mut journal {
+                    journal.start(now, &config);
+                }
+                let broker = Broker::new(config, now);
+                let outcome = owner::run(broker, clock, &from_tasks, Memory::default(), requests, journal);
                 has_ended.send_replace(true);
                 outcome
             })
@@ -360,6 +387,10 @@ fn places(
         places.push((node.id, place, socket));
     }
     Ok(places)
+}
+
+fn begin_journal(path: &Path) -> Result<Recorder, ServerError> {
+    Recorder::create(path).map_err(|error| ServerError::Journal { path: path.to_owned(), error })
 }
 
 fn bind_control(address: &str) -> Result<StdListener, ServerError> {

@@ -39,7 +39,6 @@ fn options_become_a_configuration() {
 #[test]
 fn what_is_not_built_is_refused() {
     assert_eq!(refusal(&["--data-dir", "/x"]), "--data-dir: not built yet");
-    assert_eq!(refusal(&["--journal", "x"]), "--journal: not built yet");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 use sharemark_protocol::{APIS, ApiKey, ErrorCode, NodeId};
 
 use super::ControlError;
-use crate::broker::{Fault, FaultAction, FaultPoint, FaultProblem, FaultView};
+use crate::broker::{Command, Fault, FaultAction, FaultPoint, FaultProblem, FaultView};
 use crate::shell::desk::Desk;
 
 /// The fields of a fault.
@@ -36,7 +36,8 @@ impl From<FaultProblem> for ControlError {
 
 /// Installs a fault.
 pub(in crate::shell) fn install_fault(desk: &mut dyn Desk, fault: Fault) -> Result<u64, ControlError> {
-    Ok(desk.broker().install_fault(fault)?)
+    let id = desk.command(Command::InstallFault(Box::new(fault)))?;
+    Ok(id.unwrap_or_default())
 }
 
 /// Shows the faults.
@@ -46,11 +47,7 @@ pub(in crate::shell) fn faults(desk: &mut dyn Desk) -> Result<Vec<FaultView>, Co
 
 /// Deletes one fault, or all.
 pub(in crate::shell) fn delete_faults(desk: &mut dyn Desk, id: Option<u64>) -> Result<(), ControlError> {
-    let now = desk.clock().now();
-    match id {
-        Some(id) => desk.broker().delete_fault(now, id)?,
-        None => desk.broker().delete_faults(now),
-    }
+    desk.command(id.map_or(Command::DeleteFaults, Command::DeleteFault))?;
     Ok(())
 }
 

@@ -4,7 +4,7 @@ use sharemark_protocol::NodeId;
 use tokio::task::JoinHandle;
 
 use super::{Control, ControlError};
-use crate::broker::{NodeProblem, NodeState};
+use crate::broker::{Command, NodeProblem, NodeState};
 use crate::shell::desk::Desk;
 
 impl From<NodeProblem> for ControlError {
@@ -27,24 +27,20 @@ pub(in crate::shell) fn nodes(desk: &mut dyn Desk) -> Result<Vec<(NodeId, NodeSt
 
 /// Cuts a node off from the others. Its sockets stay open.
 pub(in crate::shell) fn isolate_node(desk: &mut dyn Desk, id: NodeId) -> Result<(), ControlError> {
-    let now = desk.clock().now();
-    Ok(desk.broker().isolate_node(now, id)?)
+    desk.command(Command::IsolateNode(id))?;
+    Ok(())
 }
 
 /// Connects a node again that was cut off.
 pub(in crate::shell) fn rejoin_node(desk: &mut dyn Desk, id: NodeId) -> Result<(), ControlError> {
-    let now = desk.clock().now();
-    Ok(desk.broker().rejoin_node(now, id)?)
+    desk.command(Command::RejoinNode(id))?;
+    Ok(())
 }
 
 impl Control {
     /// Stops a node: first for the core, so that nothing more is answered, then its sockets.
     pub(in crate::shell) async fn stop_node(self, id: NodeId) -> Result<(), ControlError> {
-        self.call_from_task(move |desk: &mut dyn Desk| {
-            let now = desk.clock().now();
-            Ok(desk.broker().stop_node(now, id)?)
-        })
-        .await?;
+        self.call_from_task(move |desk: &mut dyn Desk| Ok(desk.command(Command::StopNode(id))?)).await?;
         for accepting in self.listening.close(id) {
             closed(accepting).await;
         }
@@ -64,11 +60,7 @@ impl Control {
         let sockets = bound
             .map_err(|_| ControlError::Ended)?
             .map_err(|error| ControlError::Conflict(format!("the node's address cannot be used: {error}")))?;
-        self.call_from_task(move |desk: &mut dyn Desk| {
-            let now = desk.clock().now();
-            Ok(desk.broker().start_node(now, id)?)
-        })
-        .await?;
+        self.call_from_task(move |desk: &mut dyn Desk| Ok(desk.command(Command::StartNode(id))?)).await?;
         let opened = self.listening.open(id, sockets);
         opened.map_err(|error| ControlError::Conflict(format!("the node cannot listen: {error}")))
     }

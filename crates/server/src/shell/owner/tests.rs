@@ -86,7 +86,7 @@ fn run_failing(panics: bool) -> (Result<(), OwnerError>, Option<Reply>) {
     let (replies, mut from_owner) = mpsc::channel(1);
     inbox.send(Message::Connected(ConnectionId(3), replies)).unwrap();
     inbox.send(produce_request(ConnectionId(3))).unwrap();
-    let outcome = run(broker, clock, &from_tasks, Failing { panics }, RequestLog::new(true));
+    let outcome = run(broker, clock, &from_tasks, Failing { panics }, RequestLog::new(true), None);
     (outcome, from_owner.blocking_recv())
 }
 
@@ -118,7 +118,7 @@ fn answers_what_came_before_the_stop() {
     inbox.send(metadata_request(connection)).unwrap();
     inbox.send(Message::Stop).unwrap();
     assert_eq!(
-        run(broker, clock, &from_tasks, sharemark_log::Memory::default(), RequestLog::new(true)),
+        run(broker, clock, &from_tasks, sharemark_log::Memory::default(), RequestLog::new(true), None),
         Ok(())
     );
     let Some(Reply::Answer(answer)) = from_owner.try_recv().ok() else { panic!("no answer") };
@@ -132,7 +132,7 @@ fn ends_when_nobody_is_left_to_ask() {
     let (inbox, from_tasks) = bounded(1);
     drop(inbox);
     assert_eq!(
-        run(broker, clock, &from_tasks, sharemark_log::Memory::default(), RequestLog::new(true)),
+        run(broker, clock, &from_tasks, sharemark_log::Memory::default(), RequestLog::new(true), None),
         Ok(())
     );
 }
@@ -149,6 +149,7 @@ fn an_overdue_deadline_leaves_no_time_to_wait() {
         last_inputs: VecDeque::new(),
         failed: None,
         requests: RequestLog::new(false),
+        journal: None,
     };
     let start = Instant::now();
     while !owner.time_to_deadline().is_zero() {

@@ -19,10 +19,6 @@ use crate::shell::control::Control;
 use crate::shell::meters::RequestMeters;
 use crate::shell::owner::Message;
 
-/// The most bytes that a batch is decompressed to, whatever the configuration allows: a frame of a megabyte can
-/// stand for gigabytes.
-const DECOMPRESSED_BYTES_MAX: usize = 256 * 1024 * 1024;
-
 /// How long accepting pauses when the process has no file left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
@@ -71,9 +67,7 @@ impl Accept {
             // A negative time means never, as does one too long to count.
             idle_max: Duration::from_millis(unsigned(settings.connections_max_idle_ms).min(IDLE_MS_MAX)),
             frame_bytes_max: usize::try_from(settings.socket_request_max_bytes).unwrap_or(0),
-            decompressed_bytes_max: usize::try_from(settings.max_decompressed_message_bytes)
-                .unwrap_or(0)
-                .min(DECOMPRESSED_BYTES_MAX),
+            decompressed_bytes_max: config.decompressed_bytes_max(),
         }
     }
 
