@@ -58,7 +58,7 @@ fn what_is_wrong_is_said_in_one_line() {
     assert_eq!(output.status.code(), Some(1), "{stderr}");
     assert_eq!(stderr.lines().count(), 1, "one line: {stderr}");
     assert!(stderr.contains(&address), "it names the address: {stderr}");
-    assert_refused(&["--journal", "/no/such/folder/x"], 1, "/no/such/folder/x");
+    assert_refused(&["--listen", "127.0.0.1:0", "--journal", "/no/such/folder/x"], 1, "/no/such/folder/x");
     assert_refused(&["replay", "/no/such/file"], 2, "/no/such/file");
     assert_refused(&["--no-such-option"], 2, "no-such-option");
     assert_refused(&["--profile", "kafka-9"], 2, "kafka-9");
