@@ -29,8 +29,15 @@ fn held_markers_keep_acknowledgements_pending() -> Result<(), ControlError> {
         prepare(session);
         let staged = run(session, "txn-share-acknowledge producer=p1 member=A t-0 accept 0-2");
         assert!(staged.contains("NONE"), "{staged}");
-        let (end, begin) = ("end-txn p1 commit", "produce t-0 producer=p1");
-        held(&server, |command| run(session, if command == "commit" { end } else { begin })).unwrap();
+        held(&server, |command| {
+            if command == "commit" {
+                return run(session, "end-txn p1 commit");
+            }
+            let staged = run(session, "txn-share-acknowledge producer=p1 member=A t-0 accept 0-2");
+            assert!(staged.contains("CONCURRENT_TRANSACTIONS"), "{staged}");
+            run(session, "produce t-0 producer=p1")
+        })
+        .unwrap();
     });
     Ok(())
 }

@@ -7,7 +7,7 @@ use sharemark_share_coordinator::RecordState;
 
 use super::internal_topics::stage_as;
 use super::{BatchBuilder, Core, Now, produce, produce_errors};
-use crate::broker::{NodeProblem, NodeState};
+use crate::broker::{Fault, FaultAction, FaultPoint, NodeProblem, NodeState};
 
 impl Core {
     pub(super) fn of_three() -> Self {
@@ -135,7 +135,7 @@ fn a_request_to_a_stopped_node_closes_its_connection() {
     assert!(core.broker.waiting_connections().is_empty());
 }
 
-/// Which node of a transaction with acknowledgements stops.
+/// Which node of a transaction with acknowledgements goes away.
 #[derive(Clone, Copy, Debug)]
 enum Role {
     SourceLeader,
@@ -144,19 +144,37 @@ enum Role {
     GroupCoordinator,
 }
 
-#[test]
-fn staged_acknowledgements_survive_each_node_that_knows_of_them() {
-    for role in
-        [Role::SourceLeader, Role::ShareCoordinator, Role::TransactionCoordinator, Role::GroupCoordinator]
-    {
-        for committed in [true, false] {
-            survive(role, committed, Core::stop, Core::start);
-            survive(role, committed, Core::isolate, Core::rejoin);
+impl Role {
+    const ALL: [Self; 4] =
+        [Self::SourceLeader, Self::ShareCoordinator, Self::TransactionCoordinator, Self::GroupCoordinator];
+
+    fn node(self, core: &mut Core) -> NodeId {
+        match self {
+            Self::SourceLeader => core.leader_of("t", 0),
+            Self::ShareCoordinator => {
+                let at = sharemark_protocol::TopicIdPartition { topic_id: core.topic_id("t"), partition: 0 };
+                let key = crate::broker::share_partitions::share_key(&"g".into(), at);
+                core.broker.share_state_leader(core.node, &key).unwrap().1
+            }
+            Self::TransactionCoordinator => {
+                core.find_coordinator(1, "x");
+                core.node
+            }
+            Self::GroupCoordinator => {
+                core.find_coordinator(0, "g");
+                core.node
+            }
         }
     }
 }
 
-fn survive(role: Role, committed: bool, go: fn(&mut Core, NodeId), come: fn(&mut Core, NodeId)) {
+/// How a node goes away and comes back.
+type Absence = (fn(&mut Core, NodeId), fn(&mut Core, NodeId));
+
+const ABSENCES: [Absence; 2] = [(Core::stop, Core::start), (Core::isolate, Core::rejoin)];
+
+/// Stages the acknowledgement of a record in a transaction on three nodes.
+fn staged() -> (Core, Producer) {
     let mut core = Core::of_three();
     assert_eq!(core.join("g", "A"), 0);
     core.node = core.leader_of("t", 0);
@@ -167,29 +185,59 @@ fn survive(role: Role, committed: bool, go: fn(&mut Core, NodeId), come: fn(&mut
     core.node = core.leader_of("t", 0);
     assert_eq!(stage_as(&mut core, producer), 0);
     assert_eq!(core.state_of_first(), Some(RecordState::TxPending));
-    let stopped = match role {
-        Role::SourceLeader => core.leader_of("t", 0),
-        Role::ShareCoordinator => {
-            let at = sharemark_protocol::TopicIdPartition { topic_id: core.topic_id("t"), partition: 0 };
-            let key = crate::broker::share_partitions::share_key(&"g".into(), at);
-            core.broker.share_state_leader(core.node, &key).unwrap().1
-        }
-        Role::TransactionCoordinator => {
-            core.find_coordinator(1, "x");
-            core.node
-        }
-        Role::GroupCoordinator => {
-            core.find_coordinator(0, "g");
-            core.node
-        }
-    };
-    go(&mut core, stopped);
-    core.node = core.leader_of("t", 0);
-    assert_eq!(core.state_of_first(), Some(RecordState::TxPending), "{role:?}: nothing is lost");
-    assert_eq!(core.end_txn(producer, committed), 0, "{role:?}");
-    let wanted = if committed { RecordState::Acknowledged } else { RecordState::Acquired };
-    come(&mut core, stopped);
+    (core, producer)
+}
+
+/// Checks what the end of the transaction has made of the record; after an abort a member may have it again.
+fn check_end(core: &mut Core, committed: bool, what: &str) {
     let state = core.state_of_first();
-    let aborted = [Some(RecordState::Available), Some(RecordState::Acquired)];
-    assert!(state == Some(wanted) || (!committed && aborted.contains(&state)), "{role:?}: {state:?}");
+    let is_right = match state {
+        Some(RecordState::Acknowledged) => committed,
+        Some(RecordState::Available | RecordState::Acquired) => !committed,
+        Some(RecordState::Archiving | RecordState::Archived | RecordState::TxPending) | None => false,
+    };
+    assert!(is_right, "{what}, committed {committed}: {state:?}");
+}
+
+#[test]
+fn staged_acknowledgements_survive_each_node_that_knows_of_them() {
+    for role in Role::ALL {
+        for (committed, (go, come)) in [true, false].iter().flat_map(|end| ABSENCES.map(|it| (*end, it))) {
+            let (mut core, producer) = staged();
+            let node = role.node(&mut core);
+            go(&mut core, node);
+            core.node = core.leader_of("t", 0);
+            assert_eq!(core.state_of_first(), Some(RecordState::TxPending), "{role:?}: nothing is lost");
+            assert_eq!(core.end_txn(producer, committed), 0, "{role:?}");
+            come(&mut core, node);
+            check_end(&mut core, committed, &format!("{role:?}"));
+        }
+    }
+}
+
+/// The end is decided and nobody is told when a node goes away; it is told once markers go out again.
+#[test]
+fn decided_ends_survive_each_node_that_has_to_hear_of_them() {
+    for role in Role::ALL {
+        for (committed, (go, come)) in [true, false].iter().flat_map(|end| ABSENCES.map(|it| (*end, it))) {
+            let (mut core, producer) = staged();
+            let node = role.node(&mut core);
+            let hold = Fault::new(FaultPoint::TxnMarkers, FaultAction::Hold).for_ever();
+            core.broker.install_fault(hold).unwrap();
+            assert_eq!(core.end_txn(producer, committed), 0, "{role:?}");
+            go(&mut core, node);
+            assert_eq!(
+                core.state_of_first(),
+                Some(RecordState::TxPending),
+                "{role:?}: nobody has heard of it"
+            );
+            let now = Now { clock: core.now, real: core.now };
+            core.broker.delete_faults(now);
+            core.check();
+            core.advance(1_000); // What met a node that is gone is sent again.
+            check_end(&mut core, committed, &format!("{role:?} away"));
+            come(&mut core, node);
+            check_end(&mut core, committed, &format!("{role:?} back"));
+        }
+    }
 }
