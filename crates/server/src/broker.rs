@@ -71,6 +71,7 @@ mod metadata;
 mod metrics;
 mod node;
 mod nodes;
+mod observe;
 mod offset_commit;
 mod offset_delete;
 mod offset_fetch;
@@ -127,6 +128,7 @@ pub use metrics::{
 };
 use node::Node;
 pub use nodes::{NodeProblem, NodeState};
+pub use observe::{ObservedPartition, ObservedRecord};
 use parked::{Parked, Wait, Wake};
 use random::Random;
 

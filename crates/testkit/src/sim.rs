@@ -13,6 +13,7 @@ mod oracle;
 mod random;
 mod requests;
 mod steps;
+pub mod storm;
 mod world;
 
 pub use self::random::Random;

@@ -210,6 +210,17 @@ impl Broker {
     fn for_each_record(
         &self,
         at: TopicIdPartition,
+        each: impl FnMut(&BatchExtent, &Record<'_>, Bytes, Option<Bytes>),
+    ) {
+        let Some(partition) = self.cluster.partition(at) else { return };
+        self.for_each_record_from(at, partition.log.log_start(), each);
+    }
+
+    /// Reads a log from `first` on, whose batch is read whole.
+    pub(super) fn for_each_record_from(
+        &self,
+        at: TopicIdPartition,
+        first: Offset,
         mut each: impl FnMut(&BatchExtent, &Record<'_>, Bytes, Option<Bytes>),
     ) {
         let Some(partition) = self.cluster.partition(at) else { return };
@@ -219,7 +230,7 @@ impl Broker {
             isolation: Isolation::ReadUncommitted,
         };
         let mut batches = Vec::new();
-        if partition.log.read(partition.log.log_start(), limits, &mut batches).is_err() {
+        if partition.log.read(first, limits, &mut batches).is_err() {
             warn!(partition = at.partition, "an internal topic cannot be read");
             return;
         }

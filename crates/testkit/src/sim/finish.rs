@@ -117,7 +117,7 @@ impl Run {
 }
 
 /// Adds the values that a reader of committed records takes from what it fetched.
-fn committed_values(data: &PartitionData, out: &mut Vec<String>) {
+pub(super) fn committed_values(data: &PartitionData, out: &mut Vec<String>) {
     let bytes = data.records.as_ref().map(|records| records.to_bytes()).unwrap_or_default();
     let batches = decode_batches(&bytes).unwrap_or_else(|error| panic!("batches can be read: {error}"));
     let mut aborted: Vec<(i64, i64)> = data

@@ -1,0 +1,196 @@
+//! Who makes the weather: stops and starts nodes, installs faults, crashes the process, sets offsets, repeats markers.
+
+use std::collections::BTreeMap;
+
+use sharemark::broker::{Fault, FaultAction, FaultPoint};
+use sharemark_protocol::messages::{self as m, RequestMessage};
+use sharemark_protocol::{ErrorCode, NodeId, Producer};
+
+use super::super::requests;
+use super::coverage::Event;
+use super::watch::SHARE_GROUP_STATE;
+use super::{GROUPS, INPUT, OUTPUT, Storm};
+
+/// How many faults there are at a time.
+const FAULTS_MAX: usize = 4;
+
+/// The seams.
+const SEAMS: [FaultPoint; 9] = [
+    FaultPoint::TxnAddPartition,
+    FaultPoint::TxnVerify,
+    FaultPoint::TxnMarkers,
+    FaultPoint::TxnMarkers,
+    FaultPoint::ShareStateInit,
+    FaultPoint::ShareStateRead,
+    FaultPoint::ShareStateWrite,
+    FaultPoint::ShareStateWrite,
+    FaultPoint::GroupMemberCheck,
+];
+
+impl Storm {
+    pub(super) fn stop_node(&mut self) {
+        let running = self.cluster.running();
+        if running.len() < 2 && !self.random.one_in(4) {
+            return;
+        }
+        if running.is_empty() {
+            return;
+        }
+        let node = *self.random.pick(&running);
+        self.note_failover(node);
+        self.cluster.stop(node);
+    }
+
+    pub(super) fn start_node(&mut self) {
+        let nodes = self.cluster.broker.inspect_nodes().into_iter();
+        let stopped: Vec<NodeId> = nodes.filter(|(_, runs)| !runs).map(|(id, _)| id).collect();
+        if !stopped.is_empty() {
+            let node = *self.random.pick(&stopped);
+            self.cluster.start(node);
+        }
+    }
+
+    /// Counts what fails with a node.
+    fn note_failover(&mut self, node: NodeId) {
+        let leaders: BTreeMap<(String, i32), NodeId> = self
+            .cluster
+            .broker
+            .inspect_leaders()
+            .into_iter()
+            .map(|view| ((view.topic.to_string(), view.partition), view.leader))
+            .collect();
+        let leads = |topic: &str, partition: i32| leaders.get(&(topic.to_owned(), partition)) == Some(&node);
+        let pending: Vec<_> = self.watch.shadows.pending().collect();
+        if pending.iter().any(|(key, ..)| leads(INPUT, key.partition)) {
+            self.coverage.note(Event::SourceLeaderFailover);
+        }
+        if pending.iter().any(|(_, shadow, ..)| leads(SHARE_GROUP_STATE, shadow.state_partition)) {
+            self.coverage.note(Event::ShareCoordinatorFailover);
+        }
+        let coordinator = |producer: Producer| self.watch.coordinator_of(producer.id);
+        let is_coordinator = |producer: Producer| {
+            coordinator(producer).is_some_and(|partition| leads("__transaction_state", partition))
+        };
+        if pending.iter().any(|(.., staged)| is_coordinator(staged.producer)) {
+            self.coverage.note(Event::TransactionCoordinatorFailover);
+        }
+        let faults = self.cluster.broker.inspect_faults();
+        if faults.iter().any(|view| view.fault.at == FaultPoint::TxnMarkers && 0 < view.held) {
+            self.coverage.note(Event::MarkerHeldAcrossFailover);
+        }
+    }
+
+    pub(super) fn install_fault(&mut self) {
+        if FAULTS_MAX <= self.faults.len() {
+            self.delete_fault();
+        }
+        let at = *self.random.pick(&SEAMS);
+        let error = *self.random.pick(&[
+            ErrorCode::NotCoordinator,
+            ErrorCode::CoordinatorNotAvailable,
+            ErrorCode::CoordinatorLoadInProgress,
+            ErrorCode::NetworkException,
+        ]);
+        let action = match self.random.below(8) {
+            0..=2 => FaultAction::Hold,
+            3 => FaultAction::Drop,
+            4 => FaultAction::Repeat,
+            5 => FaultAction::Delay(self.random.between(1, 2_000)),
+            6 => FaultAction::Disconnect,
+            _ => FaultAction::Error(error),
+        };
+        let count = u64::try_from(self.random.between(1, 3)).ok();
+        let fault = Fault { count, ..Fault::new(at, action) };
+        let installed = self.cluster.change(|broker, _| broker.install_fault(fault));
+        self.faults.extend(installed);
+    }
+
+    pub(super) fn delete_fault(&mut self) {
+        if self.faults.is_empty() {
+            return;
+        }
+        let index = self.random.below(self.faults.len());
+        let id = self.faults.swap_remove(index);
+        let deleted = self.cluster.change(|broker, now| broker.delete_fault(now, id));
+        assert!(deleted.is_ok(), "an installed fault is deleted: {deleted:?}");
+    }
+
+    /// Crashes the process, if its disk knows what is durable.
+    pub(super) fn crash(&mut self) {
+        if !self.cluster.disk.is_lazy() {
+            return;
+        }
+        if 0 < self.cluster.disk.lag() && self.has_open_txn() {
+            self.coverage.note(Event::CrashBetweenFlushes);
+        }
+        self.cluster.crash();
+        self.faults.clear();
+        self.watch.begin_anew(&self.cluster.broker, &mut self.coverage);
+    }
+
+    fn has_open_txn(&self) -> bool {
+        let producers = self.actors.iter().filter(|actor| actor.writer.txn.is_some());
+        producers.filter_map(|actor| actor.writer.producer).any(|it| self.watch.is_open(it))
+    }
+
+    /// Lets the members of a group leave, and sets its offsets once they have.
+    pub(super) fn reset_offsets(&mut self) {
+        let Some(group) = self.resetting else {
+            self.resetting = Some(*self.random.pick(&GROUPS[..2]));
+            return;
+        };
+        if self.actors.iter().any(|actor| actor.member.group == group && actor.member.epoch != 0) {
+            return;
+        }
+        self.resetting = None;
+        let start_offset = self.random.between(0, 4);
+        let Some(node) = self.coordinator_of_group(group) else { return };
+        self.was_reset = true;
+        let _answer = self.cluster.ask_node(node, 0, alter_offsets(group, start_offset));
+    }
+
+    /// Sends a marker once more that was written before, to all partitions.
+    pub(super) fn repeat_marker(&mut self) {
+        let ended = self.watch.ended();
+        if ended.is_empty() {
+            return;
+        }
+        let (producer, committed) = *self.random.pick(&ended);
+        if self.watch.shadows.pending().any(|(.., staged)| staged.producer.id == producer.id) {
+            self.coverage.note(Event::LateDuplicateMarker);
+        }
+        let mut partitions = vec![(OUTPUT, 0), (OUTPUT, 1)];
+        partitions.extend((0..self.options.state_partitions).map(|partition| (SHARE_GROUP_STATE, partition)));
+        for node in self.cluster.running() {
+            let request = requests::markers(producer, committed, &partitions);
+            let _answer = self.cluster.ask_node(node, 2, request);
+        }
+    }
+
+    /// Gives leaderships back to the nodes that are preferred.
+    pub(super) fn move_leaders(&mut self) {
+        let _answer = self.cluster.ask(2, elect_leaders());
+    }
+}
+
+fn alter_offsets(group: &str, start_offset: i64) -> RequestMessage {
+    use m::alter_share_group_offsets_request as alter;
+    let partition =
+        |partition_index| alter::AlterShareGroupOffsetsRequestPartition { partition_index, start_offset };
+    let topic = alter::AlterShareGroupOffsetsRequestTopic {
+        topic_name: INPUT.into(),
+        partitions: (0..2).map(partition).collect(),
+    };
+    RequestMessage::AlterShareGroupOffsets(alter::AlterShareGroupOffsetsRequest {
+        group_id: group.into(),
+        topics: vec![topic],
+    })
+}
+
+fn elect_leaders() -> RequestMessage {
+    RequestMessage::ElectLeaders(m::elect_leaders_request::ElectLeadersRequest {
+        election_type: 0,
+        topic_partitions: None,
+        timeout_ms: 1_000,
+    })
+}

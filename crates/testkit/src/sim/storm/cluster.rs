@@ -1,0 +1,295 @@
+//! The cluster as the storm sees it: the broker, its clock, its disk, and the requests that are inside.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fmt::Write as _;
+
+use sharemark::broker::{Broker, ConnectionId, Input, ListenerId, Now, Origin, Output, Principal, Request};
+use sharemark::config::BrokerConfig;
+use sharemark_protocol::messages::{RequestMessage, ResponseMessage};
+use sharemark_protocol::{NodeId, Timestamp};
+
+use super::disk::Disk;
+
+const DECOMPRESSED_BYTES_MAX: usize = 1 << 20;
+const START_MS: i64 = 1_900_000_000_000;
+/// Connections of [`Cluster::ask`] are told from those of actors by their numbers.
+const FIRST_OWN_CONNECTION: u64 = 1 << 40;
+
+/// A connection to one node.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(super) struct Connection {
+    pub(super) node: NodeId,
+    pub(super) id: u64,
+}
+
+/// What comes out of the cluster.
+#[derive(Clone, Debug)]
+pub(super) enum Outcome {
+    /// A request is answered.
+    Answered { connection: Connection, request: RequestMessage, answer: ResponseMessage },
+    /// A connection is cut.
+    Cut { connection: Connection },
+}
+
+/// A broker whose two clocks are one, on a disk of its own.
+pub(super) struct Cluster {
+    pub(super) broker: Broker,
+    pub(super) now: Timestamp,
+    pub(super) disk: Disk,
+    /// Requests that are not answered, by connection.
+    asked: BTreeMap<u64, (Connection, RequestMessage)>,
+    /// Connections that are gone.
+    dead: BTreeSet<u64>,
+    outcomes: VecDeque<Outcome>,
+    next_own_connection: u64,
+    trace: TraceHash,
+}
+
+impl Cluster {
+    pub(super) fn new(config: BrokerConfig, disk: Disk) -> Self {
+        let now = Timestamp::from_ms(START_MS);
+        let mut cluster = Self {
+            broker: Broker::new(config, Now { clock: now, real: now }),
+            now,
+            disk,
+            asked: BTreeMap::new(),
+            dead: BTreeSet::new(),
+            outcomes: VecDeque::new(),
+            next_own_connection: FIRST_OWN_CONNECTION,
+            trace: TraceHash::new(),
+        };
+        cluster.carry_out();
+        cluster.sync();
+        cluster
+    }
+
+    pub(super) fn clocks(&self) -> Now {
+        Now { clock: self.now, real: self.now }
+    }
+
+    pub(super) fn trace_hash(&self) -> u64 {
+        self.trace.hash
+    }
+
+    pub(super) fn running(&self) -> Vec<NodeId> {
+        let nodes = self.broker.inspect_nodes().into_iter();
+        nodes.filter(|(_, runs)| *runs).map(|(id, _)| id).collect()
+    }
+
+    /// Hands a request to its node, unless its connection is gone.
+    pub(super) fn deliver(&mut self, connection: Connection, version: i16, message: RequestMessage) {
+        if self.dead.contains(&connection.id) || self.asked.contains_key(&connection.id) {
+            return;
+        }
+        if !self.running().contains(&connection.node) {
+            self.outcomes.push_back(Outcome::Cut { connection });
+            return;
+        }
+        self.asked.insert(connection.id, (connection, message.clone()));
+        let origin = Origin {
+            connection: ConnectionId(connection.id),
+            node: connection.node,
+            listener: ListenerId::default(),
+            principal: Principal::anonymous(),
+            client_id: Some("storm".into()),
+            client_host: "/127.0.0.1".into(),
+            api_version: version,
+        };
+        let request = Request::prepare(origin, message, DECOMPRESSED_BYTES_MAX);
+        self.handle(Input::Request(Box::new(request)));
+    }
+
+    /// Tells the cluster that a connection is gone.
+    pub(super) fn disconnect(&mut self, connection: Connection) {
+        if self.dead.insert(connection.id) {
+            self.asked.remove(&connection.id);
+            self.handle(Input::Disconnected(ConnectionId(connection.id)));
+        }
+    }
+
+    /// Asks a running node something that it answers at once, past the network.
+    pub(super) fn ask(&mut self, version: i16, message: RequestMessage) -> Option<ResponseMessage> {
+        let node = *self.running().first()?;
+        self.ask_node(node, version, message)
+    }
+
+    /// Asks one node, past the network; `None` if it does not answer at once.
+    pub(super) fn ask_node(
+        &mut self,
+        node: NodeId,
+        version: i16,
+        message: RequestMessage,
+    ) -> Option<ResponseMessage> {
+        self.next_own_connection += 1;
+        let connection = Connection { node, id: self.next_own_connection };
+        self.deliver(connection, version, message);
+        self.sync();
+        let is_own = |outcome: &Outcome| match outcome {
+            Outcome::Answered { connection: found, .. } | Outcome::Cut { connection: found } => {
+                *found == connection
+            }
+        };
+        let found = self.outcomes.iter().position(is_own).and_then(|index| self.outcomes.remove(index));
+        self.disconnect(connection);
+        match found {
+            Some(Outcome::Answered { answer, .. }) => Some(answer),
+            Some(Outcome::Cut { .. }) | None => None,
+        }
+    }
+
+    pub(super) fn pop_outcome(&mut self) -> Option<Outcome> {
+        self.outcomes.pop_front()
+    }
+
+    pub(super) fn stop(&mut self, node: NodeId) {
+        self.trace.note(self.now, &("stop", node));
+        let outcome = self.broker.stop_node(self.clocks(), node);
+        assert!(outcome.is_ok(), "a running node stops: {outcome:?}");
+        self.cut_connections_of(node);
+        self.carry_out();
+    }
+
+    pub(super) fn start(&mut self, node: NodeId) {
+        self.trace.note(self.now, &("start", node));
+        let outcome = self.broker.start_node(self.clocks(), node);
+        assert!(outcome.is_ok(), "a stopped node starts: {outcome:?}");
+        self.carry_out();
+    }
+
+    /// Ends the process and starts it again on what is durable. Returns whether anything was lost.
+    pub(super) fn crash(&mut self) -> bool {
+        let Some((broker, is_loss)) = self.disk.crash() else { return false };
+        self.trace.note(self.now, &("crash", is_loss));
+        for (connection, _) in std::mem::take(&mut self.asked).into_values() {
+            self.dead.insert(connection.id);
+            self.outcomes.push_back(Outcome::Cut { connection });
+        }
+        self.broker = broker;
+        for (node, runs) in self.broker.inspect_nodes() {
+            if runs {
+                self.stop(node);
+            }
+        }
+        self.broker.delete_faults(self.clocks());
+        while self.broker.poll_output().is_some() {} // What was on its way to the clients of before.
+        for (node, _) in self.broker.inspect_nodes() {
+            self.start(node);
+        }
+        self.sync();
+        is_loss
+    }
+
+    fn cut_connections_of(&mut self, node: NodeId) {
+        let cut: Vec<Connection> =
+            self.asked.values().map(|(connection, _)| *connection).filter(|it| it.node == node).collect();
+        for connection in cut {
+            self.cut(connection);
+        }
+    }
+
+    fn cut(&mut self, connection: Connection) {
+        self.asked.remove(&connection.id);
+        if self.dead.insert(connection.id) {
+            self.broker.handle(self.clocks(), Input::Disconnected(ConnectionId(connection.id)));
+            self.outcomes.push_back(Outcome::Cut { connection });
+        }
+    }
+
+    /// Lets time go by, deadline by deadline, as a shell does.
+    pub(super) fn advance_to(&mut self, until: Timestamp) {
+        loop {
+            let next = self.next_deadline();
+            let Some(next) = next.filter(|next| *next <= until) else { break };
+            let was_due = next <= self.now;
+            self.now = self.now.max(next);
+            self.handle(Input::Tick);
+            assert!(
+                !was_due || self.next_deadline() > Some(next),
+                "a deadline that has passed is dealt with"
+            );
+        }
+        self.now = self.now.max(until);
+    }
+
+    fn next_deadline(&self) -> Option<Timestamp> {
+        let deadlines = self.broker.poll_timeout();
+        deadlines.clock.into_iter().chain(deadlines.real).min()
+    }
+
+    /// Makes all that was written durable.
+    pub(super) fn sync(&mut self) {
+        if let Some(number) = self.disk.sync() {
+            self.handle(Input::Flushed(number));
+        }
+    }
+
+    /// Lets something else happen to the broker, and takes what comes of it.
+    pub(super) fn change<T>(&mut self, change: impl FnOnce(&mut Broker, Now) -> T) -> T {
+        let now = self.clocks();
+        let outcome = change(&mut self.broker, now);
+        self.carry_out();
+        outcome
+    }
+
+    fn handle(&mut self, input: Input) {
+        self.trace.note(self.now, &input);
+        self.broker.handle(self.clocks(), input);
+        self.carry_out();
+    }
+
+    fn carry_out(&mut self) {
+        while let Some(flush) = self.broker.poll_flush() {
+            if let Some(number) = self.disk.take(flush.number, &self.broker) {
+                self.broker.handle(self.clocks(), Input::Flushed(number));
+            }
+        }
+        while let Some(output) = self.broker.poll_output() {
+            self.trace.note(self.now, &output);
+            match output {
+                Output::Answer { connection, message, .. } => {
+                    // A request that a fault repeats is answered to nobody.
+                    if let Some((connection, request)) = self.asked.remove(&connection.0) {
+                        self.outcomes.push_back(Outcome::Answered { connection, request, answer: *message });
+                    }
+                }
+                Output::Close { connection } => {
+                    let asked = self.asked.get(&connection.0).map(|(connection, _)| *connection);
+                    if let Some(connection) = asked {
+                        self.cut(connection);
+                    }
+                }
+                Output::NoAnswer { connection } => panic!("nobody asks for no answer: {connection:?}"),
+            }
+        }
+    }
+}
+
+/// A hash over everything that went into the broker and came out of it.
+#[derive(Debug)]
+struct TraceHash {
+    hash: u64,
+    prints: bool,
+}
+
+impl TraceHash {
+    fn new() -> Self {
+        Self { hash: 0xcbf2_9ce4_8422_2325, prints: std::env::var("SIM_TRACE").is_ok() }
+    }
+
+    fn note(&mut self, now: Timestamp, what: &impl std::fmt::Debug) {
+        if self.prints {
+            println!("{} {what:?}", now.ms() - START_MS);
+        }
+        // Writing to a hash cannot fail.
+        let _written = write!(self, "{} {what:?}", now.ms());
+    }
+}
+
+impl std::fmt::Write for TraceHash {
+    fn write_str(&mut self, text: &str) -> std::fmt::Result {
+        for byte in text.bytes() {
+            self.hash = (self.hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3); // FNV-1a.
+        }
+        Ok(())
+    }
+}

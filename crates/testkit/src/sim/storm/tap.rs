@@ -1,0 +1,182 @@
+//! Looks at what enters and leaves the cluster: an answer says only what the logs say by then.
+
+use sharemark_protocol::messages::share_acknowledge_request::ShareAcknowledgeRequest;
+use sharemark_protocol::messages::share_acknowledge_response::ShareAcknowledgeResponse;
+use sharemark_protocol::messages::share_fetch_response::ShareFetchResponse;
+use sharemark_protocol::messages::txn_share_acknowledge_request::TxnShareAcknowledgeRequest;
+use sharemark_protocol::messages::txn_share_acknowledge_response::TxnShareAcknowledgeResponse;
+use sharemark_protocol::messages::{RequestMessage, ResponseMessage};
+use sharemark_protocol::{ErrorCode, Offset, Producer, SharePartitionKey, TopicId, TopicIdPartition};
+use sharemark_share_coordinator::RecordState;
+
+use super::cluster::Connection;
+use super::coverage::Event;
+use super::moves::ACCEPT;
+use super::{GROUPS, READ_COMMITTED, Storm};
+
+fn key_of(group: &str, topic_id: TopicId, partition: i32) -> SharePartitionKey {
+    SharePartitionKey { group_id: group.into(), topic_id, partition }
+}
+
+impl Storm {
+    /// Counts what is about to happen.
+    pub(super) fn note_arrival(&mut self, message: &RequestMessage) {
+        let RequestMessage::TxnShareAcknowledge(request) = message else { return };
+        let producer = Producer::from_wire(request.producer_id, request.producer_epoch);
+        if producer.is_some_and(|producer| self.watch.outcome_of(producer).is_some()) {
+            self.coverage.note(Event::StageAfterEnd);
+        }
+    }
+
+    pub(super) fn note_hangup(&mut self, connection: Connection) {
+        let pending: Vec<Producer> =
+            self.watch.shadows.pending().map(|(.., staged)| staged.producer).collect();
+        let is_owner = |actor: &super::actors::Actor| {
+            actor.writer.producer.is_some_and(|producer| pending.contains(&producer))
+        };
+        if self.session_owners.get(&connection).is_some_and(|index| is_owner(&self.actors[*index])) {
+            self.coverage.note(Event::SessionClosedWhilePending);
+        }
+    }
+
+    /// Checks what was read in the logs since the last time.
+    pub(super) fn check_news(&mut self) {
+        for (key, offset) in std::mem::take(&mut self.watch.shadows.acknowledged) {
+            let Some(group) = GROUPS.into_iter().find(|group| *group == &*key.group_id) else { continue };
+            let spot = (key.topic_id, key.partition, offset);
+            let is_said = self.ledger.accepted.contains(&(group, spot));
+            assert!(is_said, "somebody has accepted what is acknowledged: {spot:?} of {group}");
+            let is_put = group != super::SINKS || self.ledger.put.contains(&spot);
+            assert!(is_put, "a sink task accepts only what it has put: {spot:?}");
+        }
+        for (key, offset) in std::mem::take(&mut self.watch.shadows.passed) {
+            assert!(
+                !self.is_wanted(&key, offset),
+                "the start passes nothing that is left: {offset} of {key:?}"
+            );
+        }
+    }
+
+    /// Returns whether a group has to have an offset: a record is there that it may see.
+    pub(super) fn is_wanted(&self, key: &SharePartitionKey, offset: i64) -> bool {
+        let at = TopicIdPartition { topic_id: key.topic_id, partition: key.partition };
+        let Some(offset) = Offset::new(offset) else { return false };
+        let records = self.cluster.broker.observe_log(at, offset);
+        let record = records.first().filter(|record| record.offset == offset && record.marker.is_none());
+        record.is_some_and(|record| match record.producer {
+            Some(producer) if &*key.group_id == READ_COMMITTED => {
+                self.watch.outcome_of(producer) == Some(true)
+            }
+            Some(_) | None => true,
+        })
+    }
+
+    /// Checks that an answer is true as it leaves.
+    pub(super) fn check_answer(
+        &mut self,
+        connection: Connection,
+        request: &RequestMessage,
+        answer: &ResponseMessage,
+    ) {
+        match (request, answer) {
+            (RequestMessage::ShareFetch(request), ResponseMessage::ShareFetch(answer)) => {
+                self.check_fetch(connection, request.group_id.as_deref().unwrap_or_default(), answer);
+            }
+            (RequestMessage::ShareAcknowledge(request), ResponseMessage::ShareAcknowledge(answer)) => {
+                self.check_acknowledged(request, answer);
+            }
+            (RequestMessage::TxnShareAcknowledge(request), ResponseMessage::TxnShareAcknowledge(answer)) => {
+                self.check_staged(request, answer);
+            }
+            (RequestMessage::EndTxn(request), ResponseMessage::EndTxn(answer)) if answer.error_code == 0 => {
+                let producer = Producer::from_wire(request.producer_id, request.producer_epoch);
+                let decided = producer.and_then(|producer| self.watch.outcome_of(producer));
+                let is_decided = decided == Some(request.committed);
+                assert!(is_decided, "an end that is answered is decided: {request:?} {decided:?}");
+            }
+            _ => {}
+        }
+    }
+
+    fn check_fetch(&self, connection: Connection, group: &str, answer: &ShareFetchResponse) {
+        let leaders = self.cluster.broker.inspect_leaders();
+        for topic in &answer.responses {
+            for partition in &topic.partitions {
+                let key = key_of(group, topic.topic_id, partition.partition_index);
+                let leads = leaders.iter().any(|view| {
+                    view.leader == connection.node
+                        && view.partition == partition.partition_index
+                        && &*view.topic == super::INPUT
+                });
+                // It was answered before the leader moved, and waited for its flush.
+                let Some(shadow) = self.watch.shadows.by_key.get(&key).filter(|_| leads) else { continue };
+                for acquired in &partition.acquired_records {
+                    for offset in acquired.first_offset..=acquired.last_offset {
+                        let state = shadow.state(offset);
+                        let is_free = matches!(state, None | Some(RecordState::Available));
+                        // In a lazy flush somebody may have changed it since.
+                        let is_sure = !self.cluster.disk.is_lazy();
+                        assert!(
+                            is_free || !is_sure,
+                            "what is delivered is free: {offset} of {key:?} {state:?}"
+                        );
+                    }
+                }
+            }
+        }
+    }
+
+    fn check_acknowledged(&self, request: &ShareAcknowledgeRequest, answer: &ShareAcknowledgeResponse) {
+        let group = request.group_id.as_deref().unwrap_or_default();
+        if answer.error_code != 0 || self.was_reset {
+            return;
+        }
+        for topic in &request.topics {
+            for partition in &topic.partitions {
+                let answers = answer.responses.iter().filter(|it| it.topic_id == topic.topic_id);
+                let mut answers = answers.flat_map(|it| &it.partitions);
+                let outcome = answers.find(|it| it.partition_index == partition.partition_index);
+                let key = key_of(group, topic.topic_id, partition.partition_index);
+                let shadow = self.watch.shadows.by_key.get(&key);
+                let is_fine = outcome.is_some_and(|it| it.error_code == 0);
+                let Some(shadow) = shadow.filter(|_| is_fine) else { continue };
+                for batch in partition.acknowledgement_batches.iter() {
+                    let is_done = batch.acknowledge_types != [ACCEPT] || shadow.is_done(batch.first_offset);
+                    assert!(is_done, "what is answered is stored: {batch:?} of {key:?} {shadow:?}");
+                }
+            }
+        }
+    }
+
+    fn check_staged(&mut self, request: &TxnShareAcknowledgeRequest, answer: &TxnShareAcknowledgeResponse) {
+        let Some(producer) = Producer::from_wire(request.producer_id, request.producer_epoch) else { return };
+        if answer.error_code != 0 {
+            return;
+        }
+        for topic in &request.topics {
+            for partition in &topic.partitions {
+                let answers = answer.responses.iter().filter(|it| it.topic_id == topic.topic_id);
+                let mut answers = answers.flat_map(|it| &it.partitions);
+                let outcome = answers.find(|it| it.partition_index == partition.partition_index);
+                let error = outcome.map_or(0, |it| it.error_code);
+                if error == ErrorCode::InvalidRecordState.code() {
+                    self.coverage.note(Event::ExpiryRacesStage);
+                }
+                let key = key_of(&request.group_id, topic.topic_id, partition.partition_index);
+                let is_sure = error == 0 && !self.was_reset && self.watch.outcome_of(producer).is_none();
+                let Some(shadow) = self.watch.shadows.by_key.get(&key).filter(|_| is_sure) else { continue };
+                for batch in &partition.acknowledgement_batches {
+                    let offset = batch.first_offset;
+                    let entry = shadow.entries.get(&offset);
+                    let owner = entry.and_then(|entry| entry.staged).map(|staged| staged.producer);
+                    // What the start has passed is skipped, and that is success.
+                    let is_below = shadow.start.is_some_and(|start| offset < start.get());
+                    assert!(
+                        owner == Some(producer) || is_below,
+                        "what is staged is stored: {offset} of {key:?}"
+                    );
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! Reads along in the logs of the coordinators, and holds every record against what came before it.
+//!
+//! ```text
+//! __transaction_state -> which partitions are registered, which ends are decided
+//! __share_group_state -> a naive copy of the states: what may follow what
+//! ```
+//!
+//! The logs are all that is durable, so what they say in order is what a cluster may ever have believed.
+
+mod states;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use sharemark::broker::Broker;
+use sharemark_protocol::{Offset, Producer, ProducerEpoch, ProducerId, TopicIdPartition, TopicPartition};
+use sharemark_txn_coordinator::{Outcome, TransactionRecord, TransactionState};
+
+use self::states::Shadows;
+use super::coverage::{Coverage, Event};
+
+const TRANSACTION_STATE: &str = "__transaction_state";
+pub(super) const SHARE_GROUP_STATE: &str = "__share_group_state";
+
+/// The decided end of a producer's transactions below an epoch.
+#[derive(Clone, Copy, Debug)]
+struct Decision {
+    below: ProducerEpoch,
+    committed: bool,
+    /// Where it stands in its log.
+    place: (i32, Offset),
+}
+
+/// What the logs have said so far.
+#[derive(Debug, Default)]
+pub(super) struct Watch {
+    /// The next offset to read of each partition.
+    next: BTreeMap<TopicIdPartition, Offset>,
+    decisions: BTreeMap<ProducerId, Vec<Decision>>,
+    /// The partitions of open transactions.
+    registered: BTreeMap<Producer, BTreeSet<TopicPartition>>,
+    /// The partition of `__transaction_state` that knows a producer.
+    coordinated: BTreeMap<ProducerId, i32>,
+    pub(super) shadows: Shadows,
+}
+
+impl Watch {
+    /// Reads what is new.
+    ///
+    /// # Panics
+    ///
+    /// If the logs say something that must not be.
+    pub(super) fn catch_up(&mut self, broker: &Broker, coverage: &mut Coverage) {
+        let partitions = broker.observe_partitions();
+        for partition in partitions.iter().filter(|it| it.topic == TRANSACTION_STATE) {
+            for record in self.news(broker, partition.at, partition.log_end) {
+                let decoded = TransactionRecord::decode(&record.key, record.value.as_ref());
+                let decoded = decoded.unwrap_or_else(|error| panic!("a transaction can be read: {error}"));
+                self.note_transaction(partition.at.partition, record.offset, &decoded);
+            }
+        }
+        for partition in partitions.iter().filter(|it| it.topic == SHARE_GROUP_STATE) {
+            for record in self.news(broker, partition.at, partition.log_end) {
+                let judge = Judge { decisions: &self.decisions, registered: &self.registered };
+                self.shadows.note(partition.at.partition, &record, &judge, coverage);
+            }
+            if self.shadows.note_start(partition.at.partition, partition.log_start) {
+                coverage.note(Event::PruneWhilePending);
+            }
+        }
+    }
+
+    fn news(
+        &mut self,
+        broker: &Broker,
+        at: TopicIdPartition,
+        end: Offset,
+    ) -> Vec<sharemark::broker::ObservedRecord> {
+        let next = self.next.entry(at).or_insert(Offset::ZERO);
+        if end <= *next {
+            return Vec::new();
+        }
+        let records = broker.observe_log(at, *next);
+        *next = end;
+        records
+    }
+
+    /// Begins anew after a crash: what was not durable has never been.
+    pub(super) fn begin_anew(&mut self, broker: &Broker, coverage: &mut Coverage) {
+        let partitions = broker.observe_partitions();
+        let transactions = partitions.iter().filter(|it| it.topic == TRANSACTION_STATE);
+        let ends: BTreeMap<i32, Offset> = transactions.map(|it| (it.at.partition, it.log_end)).collect();
+        for decisions in self.decisions.values_mut() {
+            // Those of before are kept, since compaction may have taken their records.
+            decisions
+                .retain(|decision| ends.get(&decision.place.0).is_some_and(|end| decision.place.1 < *end));
+        }
+        self.registered.clear();
+        self.next.clear();
+        self.shadows.begin_anew();
+        self.catch_up(broker, coverage);
+        self.shadows.end_loading();
+    }
+
+    fn note_transaction(&mut self, partition: i32, offset: Offset, record: &TransactionRecord) {
+        let Some(value) = &record.value else { return };
+        self.coordinated.insert(value.producer.id, partition);
+        if value.state == TransactionState::Ongoing {
+            self.registered.insert(value.producer, value.partitions.clone());
+        }
+        let Some(outcome) = value.state.prepared() else { return };
+        let decisions = self.decisions.entry(value.producer.id).or_default();
+        if decisions.iter().any(|decision| decision.place == (partition, offset)) {
+            return; // It is read again after a crash.
+        }
+        decisions.push(Decision {
+            below: value.producer.epoch,
+            committed: outcome == Outcome::Commit,
+            place: (partition, offset),
+        });
+    }
+
+    /// Returns how a producer's transaction was decided to end.
+    pub(super) fn outcome_of(&self, producer: Producer) -> Option<bool> {
+        Judge { decisions: &self.decisions, registered: &self.registered }.outcome_of(producer)
+    }
+
+    /// Returns whether a producer's transaction is known to be open.
+    pub(super) fn is_open(&self, producer: Producer) -> bool {
+        self.registered.contains_key(&producer) && self.outcome_of(producer).is_none()
+    }
+
+    /// Returns the markers of all transactions that were ever decided.
+    pub(super) fn ended(&self) -> Vec<(Producer, bool)> {
+        let decisions = self.decisions.iter().flat_map(|(id, decisions)| {
+            decisions.iter().map(|it| (Producer { id: *id, epoch: it.below }, it.committed))
+        });
+        decisions.collect()
+    }
+
+    /// Returns the partition of `__transaction_state` that knows a producer.
+    pub(super) fn coordinator_of(&self, producer: ProducerId) -> Option<i32> {
+        self.coordinated.get(&producer).copied()
+    }
+}
+
+/// Says of transactions what was decided.
+pub(super) struct Judge<'a> {
+    decisions: &'a BTreeMap<ProducerId, Vec<Decision>>,
+    registered: &'a BTreeMap<Producer, BTreeSet<TopicPartition>>,
+}
+
+impl Judge<'_> {
+    pub(super) fn outcome_of(&self, producer: Producer) -> Option<bool> {
+        let decisions = self.decisions.get(&producer.id)?;
+        let decision = decisions.iter().find(|decision| producer.epoch < decision.below);
+        decision.map(|decision| decision.committed)
+    }
+
+    pub(super) fn is_registered(&self, producer: Producer, state_partition: i32) -> bool {
+        let partition = TopicPartition::new(SHARE_GROUP_STATE, state_partition);
+        self.registered.get(&producer).is_some_and(|partitions| partitions.contains(&partition))
+    }
+}
