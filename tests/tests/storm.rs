@@ -5,6 +5,7 @@
 use sharemark_testkit::sim::storm::{self, Coverage};
 
 const STEPS: u64 = 400;
+const RUNS: u64 = 100;
 
 fn number(name: &str, default: u64) -> u64 {
     match std::env::var(name) {
@@ -17,7 +18,7 @@ fn number(name: &str, default: u64) -> u64 {
 fn clusters_in_bad_weather_keep_every_promise() {
     let steps = number("STORM_STEPS", STEPS);
     let first = number("STORM_SEED", 0);
-    let runs = if std::env::var("STORM_SEED").is_ok() { 1 } else { number("STORM_RUNS", 100) };
+    let runs = number("STORM_RUNS", if std::env::var("STORM_SEED").is_ok() { 1 } else { RUNS });
     let mut coverage = Coverage::default();
     for seed in first..first + runs {
         let steps = usize::try_from(steps).unwrap();

@@ -149,6 +149,26 @@ impl Call {
         }
     }
 
+    /// Returns whether a share coordinator is asked to store something of a group.
+    pub(super) fn writes_group(&self, group_id: &str) -> bool {
+        match self {
+            Self::WriteShareState { write, .. } => &*write.key.group_id == group_id,
+            Self::StageShareStates(states) => {
+                states.writes.iter().any(|(_, _, write)| &*write.key.group_id == group_id)
+            }
+            Self::InitialiseShareStates { .. }
+            | Self::DeleteShareStates { .. }
+            | Self::ReadShareState { .. }
+            | Self::CheckMember { .. }
+            | Self::AddToTransaction(_)
+            | Self::FindOngoing { .. }
+            | Self::WriteMarkers { .. }
+            | Self::WriteDeadLetters(_)
+            | Self::ForgetShareGroup(_)
+            | Self::SummariseShareStates { .. } => false,
+        }
+    }
+
     /// Returns the reply that says `error` and nothing else.
     pub(super) fn refused(&self, error: ErrorCode) -> Reply {
         let each = |partitions: &[TopicPartition]| -> Added {

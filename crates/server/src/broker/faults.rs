@@ -5,7 +5,8 @@ mod answers;
 mod facts;
 mod meet;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 
 use sharemark_protocol::{ApiKey, ErrorCode, NodeId, Timestamp};
 
@@ -249,6 +250,8 @@ pub(super) struct Faults {
     /// What was held by a fault that is gone.
     released: VecDeque<KeptBack>,
     repeats: u64,
+    /// Groups whose share partitions a node forgets when their last writes are out.
+    to_forget: BTreeSet<(NodeId, Arc<str>)>,
 }
 
 impl Faults {
@@ -342,6 +345,26 @@ impl Faults {
     /// Returns the next thing that goes on.
     pub(super) fn pop_released(&mut self) -> Option<KeptBack> {
         self.released.pop_front()
+    }
+
+    /// Returns whether a write of a group's states by `node` is kept back; if so the group is to be forgotten there
+    /// after the last one: whoever loaded its states before would read what the write is about to change.
+    pub(super) fn puts_off_forgetting(&mut self, node: NodeId, group_id: &Arc<str>) -> bool {
+        let delayed = self.delayed.values();
+        let mut kept = self.held.iter().map(|(_, kept)| kept).chain(delayed).chain(&self.released);
+        let is_put_off = kept.any(|kept| match kept {
+            KeptBack::Crossing(crossing, _) => crossing.from == node && crossing.call.writes_group(group_id),
+            KeptBack::Request(_) | KeptBack::Output(_) => false,
+        });
+        if is_put_off {
+            self.to_forget.insert((node, group_id.clone()));
+        }
+        is_put_off
+    }
+
+    /// Returns the groups that were not forgotten, to try again.
+    pub(super) fn take_to_forget(&mut self) -> BTreeSet<(NodeId, Arc<str>)> {
+        std::mem::take(&mut self.to_forget)
     }
 
     /// Returns a connection that nobody has, for a request that is handled twice.

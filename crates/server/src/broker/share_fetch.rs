@@ -211,6 +211,9 @@ impl Broker {
             if self.leader_seen_by(node, at) != Some(node) {
                 return true; // With an error.
             }
+            if self.is_loading(node, &key) {
+                return false; // It waits for that, whatever the others have.
+            }
             if self.share_partition(node, &key).is_some_and(|partition| partition.can_acquire(&config)) {
                 any = true;
                 available += self.readable_bytes(node, &key, &config, wait.max_bytes);

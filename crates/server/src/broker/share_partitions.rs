@@ -66,6 +66,12 @@ impl Broker {
         }
     }
 
+    /// Returns whether the state of a share partition is being loaded.
+    pub(super) fn is_loading(&self, node: NodeId, key: &SharePartitionKey) -> bool {
+        let slot = self.nodes.get(&node).and_then(|node| node.share_partitions.get(key));
+        matches!(slot, Some(SharePartitionSlot::Loading { .. }))
+    }
+
     /// Changes an active share partition, notes its next deadline, and wakes who waits for what became free.
     pub(super) fn change_share_partition<T>(
         &mut self,
@@ -253,6 +259,9 @@ impl Broker {
         let Some(state) = self.nodes.get_mut(&node) else { return };
         if state.share_sessions.has_sessions(group_id) || state.dead_letters.puts_off_forgetting(group_id) {
             return; // One was opened meanwhile, or copies are still to be made.
+        }
+        if self.faults.puts_off_forgetting(node, group_id) {
+            return;
         }
         let keys: Vec<SharePartitionKey> =
             state.share_partitions.keys().filter(|key| key.group_id == *group_id).cloned().collect();

@@ -40,7 +40,8 @@ impl StateBatches {
     ///
     /// Where both say something, the higher delivery count wins and then the higher state id, as in Kafka. A
     /// pending entry stands outside that: its state has the highest id, so its outcome would lose to it.
-    /// So a stage replaces whatever was there, and whatever comes later replaces it.
+    /// So a stage replaces whatever was there, and whatever comes later replaces it, but for a write of an earlier
+    /// delivery that was late.
     pub(super) fn merge(&mut self, update: &[StateBatch]) {
         let (Some(first), Some(last)) = (update.first(), update.last()) else {
             return;
@@ -173,8 +174,10 @@ fn lowest_piece(old: StateBatch, new: StateBatch) -> StateBatch {
 
 /// Returns which of two batches holds where both say something; `new` came later.
 fn winner(old: StateBatch, new: StateBatch) -> StateBatch {
+    // A write of an earlier delivery may be late.
+    let is_late = new.staged.is_none() && new.delivery_count < old.delivery_count;
     if old.staged.is_some() || new.staged.is_some() {
-        return new;
+        return if is_late { old } else { new };
     }
     let is_old = (new.delivery_count, new.state) <= (old.delivery_count, old.state);
     if is_old { old } else { new }

@@ -26,6 +26,7 @@ mod watch;
 use std::collections::BTreeMap;
 
 use sharemark::config::{BrokerConfig, ConfigBuilder};
+use sharemark_protocol::SharePartitionKey;
 
 use self::actors::{Actor, Kind};
 use self::cluster::{Cluster, Connection, Outcome};
@@ -170,6 +171,8 @@ struct Storm {
     actors: Vec<Actor>,
     /// Whose session each connection carries or carried.
     session_owners: BTreeMap<Connection, usize>,
+    /// How often each record was delivered at most, by offset.
+    delivered: BTreeMap<SharePartitionKey, BTreeMap<i64, i16>>,
     next_connection: u64,
     /// The faults that are installed.
     faults: Vec<u64>,
@@ -202,6 +205,7 @@ impl Storm {
                 Actor::new(Kind::Sink, SINKS, "T", ""),
             ],
             session_owners: BTreeMap::new(),
+            delivered: BTreeMap::new(),
             next_connection: 0,
             faults: Vec::new(),
             resetting: None,
@@ -243,7 +247,7 @@ impl Storm {
             let packet = match outcome {
                 Outcome::Answered { connection, request, answer } => {
                     self.check_answer(connection, &request, &answer);
-                    Packet::Answer { connection, message: Box::new(answer) }
+                    Packet::Answer { connection, message: answer }
                 }
                 Outcome::Cut { connection } => Packet::Cut { connection },
             };
@@ -270,7 +274,7 @@ impl Storm {
         match packet {
             Packet::Request { connection, version, message } => {
                 self.note_arrival(&message);
-                self.cluster.deliver(connection, version, message);
+                self.cluster.deliver(connection, version, *message);
             }
             Packet::Answer { connection, message } => self.hear(connection, *message),
             Packet::Hangup { connection } => {

@@ -91,6 +91,9 @@ impl Broker {
             KeptBack::Request(request) => self.dispatch(now, *request),
             KeptBack::Output(output) => self.output(output),
         }
+        for (node, group_id) in self.faults.take_to_forget() {
+            self.forget_share_group(node, &group_id); // Unless more is kept back.
+        }
     }
 
     /// Lets a request meet the faults; returns it if it is to be handled now.

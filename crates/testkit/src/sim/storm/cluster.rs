@@ -26,7 +26,7 @@ pub(super) struct Connection {
 #[derive(Clone, Debug)]
 pub(super) enum Outcome {
     /// A request is answered.
-    Answered { connection: Connection, request: RequestMessage, answer: ResponseMessage },
+    Answered { connection: Connection, request: Box<RequestMessage>, answer: Box<ResponseMessage> },
     /// A connection is cut.
     Cut { connection: Connection },
 }
@@ -37,7 +37,7 @@ pub(super) struct Cluster {
     pub(super) now: Timestamp,
     pub(super) disk: Disk,
     /// Requests that are not answered, by connection.
-    asked: BTreeMap<u64, (Connection, RequestMessage)>,
+    asked: BTreeMap<u64, (Connection, Box<RequestMessage>)>,
     /// Connections that are gone.
     dead: BTreeSet<u64>,
     outcomes: VecDeque<Outcome>,
@@ -85,7 +85,7 @@ impl Cluster {
             self.outcomes.push_back(Outcome::Cut { connection });
             return;
         }
-        self.asked.insert(connection.id, (connection, message.clone()));
+        self.asked.insert(connection.id, (connection, Box::new(message.clone())));
         let origin = Origin {
             connection: ConnectionId(connection.id),
             node: connection.node,
@@ -132,7 +132,7 @@ impl Cluster {
         let found = self.outcomes.iter().position(is_own).and_then(|index| self.outcomes.remove(index));
         self.disconnect(connection);
         match found {
-            Some(Outcome::Answered { answer, .. }) => Some(answer),
+            Some(Outcome::Answered { answer, .. }) => Some(*answer),
             Some(Outcome::Cut { .. }) | None => None,
         }
     }
@@ -156,15 +156,16 @@ impl Cluster {
         self.carry_out();
     }
 
-    /// Ends the process and starts it again on what is durable. Returns whether anything was lost.
-    pub(super) fn crash(&mut self) -> bool {
-        let Some((broker, is_loss)) = self.disk.crash() else { return false };
-        self.trace.note(self.now, &("crash", is_loss));
+    /// Ends the process and starts it again on what is durable.
+    pub(super) fn crash(&mut self) {
+        let Some((number, broker)) = self.disk.crash() else { return };
+        self.trace.note(self.now, &("crash", number));
         for (connection, _) in std::mem::take(&mut self.asked).into_values() {
             self.dead.insert(connection.id);
             self.outcomes.push_back(Outcome::Cut { connection });
         }
         self.broker = broker;
+        self.handle(Input::Flushed(number));
         for (node, runs) in self.broker.inspect_nodes() {
             if runs {
                 self.stop(node);
@@ -176,7 +177,6 @@ impl Cluster {
             self.start(node);
         }
         self.sync();
-        is_loss
     }
 
     fn cut_connections_of(&mut self, node: NodeId) {
@@ -249,7 +249,7 @@ impl Cluster {
                 Output::Answer { connection, message, .. } => {
                     // A request that a fault repeats is answered to nobody.
                     if let Some((connection, request)) = self.asked.remove(&connection.0) {
-                        self.outcomes.push_back(Outcome::Answered { connection, request, answer: *message });
+                        self.outcomes.push_back(Outcome::Answered { connection, request, answer: message });
                     }
                 }
                 Output::Close { connection } => {

@@ -9,8 +9,8 @@ use sharemark::broker::{Broker, FlushNumber};
 /// soft state is for whoever restarts it to drop.
 pub(super) struct Disk {
     is_lazy: bool,
-    /// The broker after the last durable flush.
-    durable: Option<Box<Broker>>,
+    /// The broker after the last durable flush, and the number of that.
+    durable: Option<(FlushNumber, Box<Broker>)>,
     /// Flushes that are not durable, with the broker after each.
     taken: VecDeque<(FlushNumber, Box<Broker>)>,
 }
@@ -41,15 +41,13 @@ impl Disk {
     /// Makes all flushes durable; returns the number of the last.
     pub(super) fn sync(&mut self) -> Option<FlushNumber> {
         let (number, broker) = self.taken.drain(..).next_back()?;
-        self.durable = Some(broker);
+        self.durable = Some((number, broker));
         Some(number)
     }
 
-    /// Loses what is not durable; returns what is left, and whether anything was lost.
-    pub(super) fn crash(&mut self) -> Option<(Broker, bool)> {
-        let is_loss = !self.taken.is_empty();
+    /// Loses what is not durable; returns what is left, with the number of its last flush.
+    pub(super) fn crash(&mut self) -> Option<(FlushNumber, Broker)> {
         self.taken.clear();
-        let durable = self.durable.as_deref()?;
-        Some((durable.clone(), is_loss))
+        self.durable.as_ref().map(|(number, broker)| (*number, (**broker).clone()))
     }
 }

@@ -104,7 +104,7 @@ impl Storm {
     ) {
         let until = self.cluster.now.plus_ms(self.random.between(1_500, 2_500));
         self.actors[index].waiting = Some(Waiting { connection, call, until });
-        let packet = Packet::Request { connection, version, message };
+        let packet = Packet::Request { connection, version, message: Box::new(message) };
         self.network.send(&mut self.random, self.cluster.now, packet);
     }
 

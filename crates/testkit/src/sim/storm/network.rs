@@ -15,7 +15,7 @@ const FIRST_GHOST: u64 = 1 << 50;
 #[derive(Clone, Debug)]
 pub(super) enum Packet {
     /// A request to its node.
-    Request { connection: Connection, version: i16, message: RequestMessage },
+    Request { connection: Connection, version: i16, message: Box<RequestMessage> },
     /// An answer to its actor.
     Answer { connection: Connection, message: Box<ResponseMessage> },
     /// A node learns that a connection is gone.

@@ -16,6 +16,7 @@ use super::Judge;
 pub(in super::super) struct Entry {
     pub(in super::super) state: RecordState,
     pub(in super::super) staged: Option<Staged>,
+    delivery_count: i16,
     /// Whether it came back from a transaction with the marker that was read last.
     came_back: bool,
     /// Where it was staged.
@@ -29,6 +30,10 @@ pub(in super::super) struct Shadow {
     pub(in super::super) state_epoch: StateEpoch,
     pub(in super::super) start: Option<Offset>,
     pub(in super::super) entries: BTreeMap<i64, Entry>,
+    /// How many records at or above the start are said to be final.
+    complete_count: Option<i64>,
+    /// The least that the next update has to say of that, after a marker.
+    owed_count: Option<i64>,
 }
 
 /// What is stored of all.
@@ -42,6 +47,22 @@ pub(in super::super) struct Shadows {
     pub(in super::super) acknowledged: Vec<(SharePartitionKey, i64)>,
     /// Offsets that the start has passed, but which were never final.
     pub(in super::super) passed: Vec<(SharePartitionKey, i64)>,
+}
+
+impl Entry {
+    fn of(batch: &StateBatch, at: Offset) -> Self {
+        let StateBatch { range: _, state, delivery_count, staged } = *batch;
+        Self { state, staged, delivery_count, came_back: false, staged_at: at }
+    }
+
+    /// Returns whether a change comes too late, as writes may: the higher delivery count wins, and then the state that
+    /// has the higher number, which does not count where a transaction has a part in it.
+    fn outdoes(&self, late: &Self) -> bool {
+        if self.staged.is_some() || late.staged.is_some() {
+            return late.staged.is_none() && late.delivery_count < self.delivery_count;
+        }
+        (late.delivery_count, late.state.id()) < (self.delivery_count, self.state.id())
+    }
 }
 
 impl Shadow {
@@ -59,8 +80,9 @@ impl Shadow {
         is_below || self.state(offset).is_some_and(RecordState::is_final)
     }
 
-    fn final_count(&self) -> usize {
-        self.entries.values().filter(|entry| entry.state.is_final()).count()
+    fn final_count(&self) -> i64 {
+        let finals = self.entries.values().filter(|entry| entry.state.is_final());
+        i64::try_from(finals.count()).unwrap_or(i64::MAX)
     }
 }
 
@@ -136,6 +158,8 @@ impl Shadows {
     fn note_marker(&mut self, state_partition: i32, producer: Producer, committed: bool, judge: &Judge<'_>) {
         let is_loading = self.is_loading;
         for shadow in self.by_key.values_mut().filter(|it| it.state_partition == state_partition) {
+            let counted = shadow.complete_count.unwrap_or_else(|| shadow.final_count());
+            let mut newly_final = 0;
             for entry in shadow.entries.values_mut() {
                 entry.came_back = false;
                 let Some(staged) = entry.staged else { continue };
@@ -151,6 +175,10 @@ impl Shadows {
                 entry.state = if committed { staged.state } else { RecordState::Available };
                 entry.staged = None;
                 entry.came_back = !committed;
+                newly_final += i64::from(entry.state.is_final());
+            }
+            if 0 < newly_final {
+                shadow.owed_count = Some(counted + newly_final);
             }
         }
     }
@@ -167,9 +195,7 @@ impl Shadows {
         let mut entries = BTreeMap::new();
         for batch in &snapshot.batches {
             for offset in batch.range.offsets() {
-                let staged_at = record.offset;
-                let entry = Entry { state: batch.state, staged: batch.staged, came_back: false, staged_at };
-                entries.insert(offset.get(), entry);
+                entries.insert(offset.get(), Entry::of(batch, record.offset));
             }
         }
         match self.by_key.get(&key) {
@@ -193,7 +219,14 @@ impl Shadows {
             Some(_) | None => {}
         }
         let state_epoch = snapshot.state_epoch;
-        let shadow = Shadow { state_partition, state_epoch, start: snapshot.start_offset, entries };
+        let shadow = Shadow {
+            state_partition,
+            state_epoch,
+            start: snapshot.start_offset,
+            entries,
+            complete_count: snapshot.delivery_complete_count.map(i64::from),
+            owed_count: None,
+        };
         self.by_key.insert(key, shadow);
     }
 }
@@ -207,30 +240,27 @@ impl Shadow {
         judge: &Judge<'_>,
         (is_loading, coverage): (bool, &mut Coverage),
     ) {
-        for offset in batch.range.offsets().map(Offset::get) {
-            let old = self.entries.get(&offset).copied();
-            if let Some(staged) = batch.staged {
-                let owner = staged.producer;
-                let is_known = judge.is_registered(owner, self.state_partition);
-                assert!(
-                    is_loading || is_known,
-                    "what is staged is known to its transaction: {owner:?} {key:?}"
-                );
-                let decided = judge.outcome_of(owner);
-                assert!(
-                    is_loading || decided.is_none(),
-                    "nothing is staged after the end: {owner:?} {key:?}"
-                );
-            }
-            if let Some(old) = old.filter(|_| !is_loading) {
-                check_follows(key, offset, &old, (batch.state, batch.staged), judge);
-                if old.came_back && batch.state == RecordState::Archived {
+        if let Some(owner) = batch.staged.map(|staged| staged.producer).filter(|_| !is_loading) {
+            let is_known = judge.is_registered(owner, self.state_partition);
+            assert!(is_known, "what is staged is known to its transaction: {owner:?} {key:?}");
+            let decided = judge.outcome_of(owner);
+            assert!(decided.is_none(), "nothing is staged after the end: {owner:?} {key:?}");
+        }
+        let start = self.start.map_or(0, Offset::get);
+        for offset in batch.range.offsets().map(Offset::get).filter(|offset| start <= *offset) {
+            let new = Entry::of(batch, record.offset);
+            if let Some(old) = self.entries.get(&offset) {
+                if old.outdoes(&new) {
+                    continue;
+                }
+                if !is_loading {
+                    check_follows(key, offset, old, (new.state, new.staged), judge);
+                }
+                if old.came_back && new.state == RecordState::Archived {
                     coverage.note(Event::DeliveryLimitAtAbort);
                 }
             }
-            let staged_at = record.offset;
-            let entry = Entry { state: batch.state, staged: batch.staged, came_back: false, staged_at };
-            self.entries.insert(offset, entry);
+            self.entries.insert(offset, new);
         }
     }
 
@@ -248,10 +278,10 @@ impl Shadow {
             self.entries = self.entries.split_off(&start.get());
             self.start = Some(start);
         }
-        if let Some(count) = update.delivery_complete_count {
-            let finals = self.final_count();
-            let is_enough = usize::try_from(count).is_ok_and(|count| finals <= count);
-            assert!(is_enough, "what is final is counted: {count} {finals} {key:?}");
+        self.complete_count = update.delivery_complete_count.map(i64::from);
+        // Writes that are under way together do not know of each other; but the end of a transaction counts all.
+        if let (Some(owed), Some(count)) = (self.owed_count.take(), self.complete_count) {
+            assert!(owed <= count, "what a transaction makes final is counted: {owed} {count} {key:?}");
         }
     }
 }
