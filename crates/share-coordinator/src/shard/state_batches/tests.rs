@@ -45,7 +45,8 @@ fn merge_into(model: &mut Model, update: &StateBatch) {
         let new = (update.state, update.delivery_count, update.staged);
         let is_kept = model.get(&offset.get()).is_some_and(|&(state, count, staged)| {
             let no_owner = staged.is_none() && update.staged.is_none();
-            no_owner && (count > new.1 || (count == new.1 && state.id() >= new.0.id()))
+            let is_late = update.staged.is_none() && count > new.1;
+            is_late || (no_owner && count == new.1 && state.id() >= new.0.id())
         });
         if !is_kept {
             model.insert(offset.get(), new);
@@ -115,10 +116,10 @@ fn the_higher_count_wins_and_then_the_higher_state() {
         (batch(0, 0, Acknowledged, 2), batch(0, 0, Archived, 1), batch(0, 0, Acknowledged, 2)),
         (batch(0, 0, Acknowledged, 2), batch(0, 0, Available, 2), batch(0, 0, Acknowledged, 2)),
         (batch(0, 0, Available, 2), batch(0, 0, Archived, 2), batch(0, 0, Archived, 2)),
-        // A stage replaces what was there, and anything replaces a pending entry.
+        // A stage replaces what was there, and all but a late write replaces a pending entry.
         (batch(0, 0, Available, 3), pending(0, 0, 2, 1), pending(0, 0, 2, 1)),
         (pending(0, 0, 3, 1), batch(0, 0, Available, 3), batch(0, 0, Available, 3)),
-        (pending(0, 0, 3, 1), batch(0, 0, Available, 2), batch(0, 0, Available, 2)),
+        (pending(0, 0, 3, 1), batch(0, 0, Available, 2), pending(0, 0, 3, 1)),
         (pending(0, 0, 3, 1), pending(0, 0, 3, 2), pending(0, 0, 3, 2)),
     ];
     for (old, new, expected) in table {

@@ -207,7 +207,7 @@ impl World {
         }
         for (offset, (count, state)) in update {
             let entry = model.offsets.entry(offset).or_insert((state, count, None));
-            if entry.2.is_some() || (entry.1, entry.0) < (count, state) {
+            if (entry.2.is_some() && entry.1 <= count) || (entry.1, entry.0) < (count, state) {
                 *entry = (state, count, None);
             }
         }
