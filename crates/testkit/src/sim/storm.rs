@@ -95,13 +95,15 @@ struct Options {
 type Step = fn(&mut Storm);
 
 /// All steps with how often they are taken, before the seed changes that.
-const STEPS: [(Step, usize); 12] = [
+const STEPS: [(Step, usize); 14] = [
     (Storm::let_act, 60),
     (Storm::let_arrive, 60),
     (Storm::let_time_pass, 12),
     (Storm::sync_disk, 20),
     (Storm::stop_node, 2),
     (Storm::start_node, 3),
+    (Storm::isolate_node, 2),
+    (Storm::rejoin_node, 3),
     (Storm::install_fault, 4),
     (Storm::delete_fault, 4),
     (Storm::crash, 1),

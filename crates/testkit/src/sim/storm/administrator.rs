@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use sharemark::broker::{Fault, FaultAction, FaultPoint};
+use sharemark::broker::{Fault, FaultAction, FaultPoint, NodeState};
 use sharemark_protocol::messages::{self as m, RequestMessage};
 use sharemark_protocol::{ErrorCode, NodeId, Producer};
 
@@ -42,11 +42,28 @@ impl Storm {
     }
 
     pub(super) fn start_node(&mut self) {
-        let nodes = self.cluster.broker.inspect_nodes().into_iter();
-        let stopped: Vec<NodeId> = nodes.filter(|(_, runs)| !runs).map(|(id, _)| id).collect();
+        let stopped = self.cluster.nodes_that_are(NodeState::Stopped);
         if !stopped.is_empty() {
             let node = *self.random.pick(&stopped);
             self.cluster.start(node);
+        }
+    }
+
+    /// Cuts a node off, if another is left to lead.
+    pub(super) fn isolate_node(&mut self) {
+        let connected = self.cluster.nodes_that_are(NodeState::Running);
+        if 1 < connected.len() {
+            let node = *self.random.pick(&connected);
+            self.note_failover(node);
+            self.cluster.isolate(node);
+        }
+    }
+
+    pub(super) fn rejoin_node(&mut self) {
+        let isolated = self.cluster.nodes_that_are(NodeState::Isolated);
+        if !isolated.is_empty() {
+            let node = *self.random.pick(&isolated);
+            self.cluster.rejoin(node);
         }
     }
 

@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt::Write as _;
 
-use sharemark::broker::{Broker, ConnectionId, Input, ListenerId, Now, Origin, Output, Principal, Request};
+use sharemark::broker::{
+    Broker, ConnectionId, Input, ListenerId, NodeState, Now, Origin, Output, Principal, Request,
+};
 use sharemark::config::BrokerConfig;
 use sharemark_protocol::messages::{RequestMessage, ResponseMessage};
 use sharemark_protocol::{NodeId, Timestamp};
@@ -71,9 +73,16 @@ impl Cluster {
         self.trace.hash
     }
 
+    /// Returns the nodes that are in a state.
+    pub(super) fn nodes_that_are(&self, wanted: NodeState) -> Vec<NodeId> {
+        let nodes = self.broker.inspect_nodes().into_iter();
+        nodes.filter(|(_, state)| *state == wanted).map(|(id, _)| id).collect()
+    }
+
+    /// Returns the nodes that run, cut off or not.
     pub(super) fn running(&self) -> Vec<NodeId> {
         let nodes = self.broker.inspect_nodes().into_iter();
-        nodes.filter(|(_, runs)| *runs).map(|(id, _)| id).collect()
+        nodes.filter(|(_, state)| *state != NodeState::Stopped).map(|(id, _)| id).collect()
     }
 
     /// Hands a request to its node, unless its connection is gone.
@@ -109,7 +118,7 @@ impl Cluster {
 
     /// Asks a running node something that it answers at once, past the network.
     pub(super) fn ask(&mut self, version: i16, message: RequestMessage) -> Option<ResponseMessage> {
-        let node = *self.running().first()?;
+        let node = *self.nodes_that_are(NodeState::Running).first()?;
         self.ask_node(node, version, message)
     }
 
@@ -156,6 +165,20 @@ impl Cluster {
         self.carry_out();
     }
 
+    pub(super) fn isolate(&mut self, node: NodeId) {
+        self.trace.note(self.now, &("isolate", node));
+        let outcome = self.broker.isolate_node(self.clocks(), node);
+        assert!(outcome.is_ok(), "one of several nodes is cut off: {outcome:?}");
+        self.carry_out();
+    }
+
+    pub(super) fn rejoin(&mut self, node: NodeId) {
+        self.trace.note(self.now, &("rejoin", node));
+        let outcome = self.broker.rejoin_node(self.clocks(), node);
+        assert!(outcome.is_ok(), "a node that is cut off joins again: {outcome:?}");
+        self.carry_out();
+    }
+
     /// Ends the process and starts it again on what is durable.
     pub(super) fn crash(&mut self) {
         let Some((number, broker)) = self.disk.crash() else { return };
@@ -166,10 +189,8 @@ impl Cluster {
         }
         self.broker = broker;
         self.handle(Input::Flushed(number));
-        for (node, runs) in self.broker.inspect_nodes() {
-            if runs {
-                self.stop(node);
-            }
+        for node in self.running() {
+            self.stop(node);
         }
         self.broker.delete_faults(self.clocks());
         while self.broker.poll_output().is_some() {} // What was on its way to the clients of before.

@@ -29,11 +29,13 @@ pub enum Event {
     DeliveryLimitAtAbort,
     /// Offsets of a group were set while acknowledgements of it were pending.
     OffsetResetWhilePending,
+    /// A node that was cut off answered a fetch of records that it led before.
+    IsolatedLeaderAnswers,
 }
 
 impl Event {
     /// Every event, with its name.
-    pub const ALL: [(Self, &'static str); 13] = [
+    pub const ALL: [(Self, &'static str); 14] = [
         (Self::SourceLeaderFailover, "source leader fails with pending records"),
         (Self::ShareCoordinatorFailover, "share coordinator fails with pending records"),
         (Self::TransactionCoordinatorFailover, "transaction coordinator fails with pending records"),
@@ -47,6 +49,7 @@ impl Event {
         (Self::SessionClosedWhilePending, "session closed with pending records"),
         (Self::DeliveryLimitAtAbort, "delivery limit met at an abort"),
         (Self::OffsetResetWhilePending, "offset reset with pending records"),
+        (Self::IsolatedLeaderAnswers, "isolated leader still answers"),
     ];
 }
 

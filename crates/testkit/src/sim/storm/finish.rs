@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use sharemark::broker::NodeState;
 use sharemark_protocol::messages::ResponseMessage;
 use sharemark_protocol::{NodeId, SharePartitionKey};
 use sharemark_share_coordinator::RecordState;
@@ -39,10 +40,11 @@ impl Storm {
     /// Starts all nodes, deletes all faults, and lets everybody hang up.
     fn clear_up(&mut self) {
         self.network.clear_up();
-        for (node, runs) in self.cluster.broker.inspect_nodes() {
-            if !runs {
-                self.cluster.start(node);
-            }
+        for node in self.cluster.nodes_that_are(NodeState::Stopped) {
+            self.cluster.start(node);
+        }
+        for node in self.cluster.nodes_that_are(NodeState::Isolated) {
+            self.cluster.rejoin(node);
         }
         self.faults.clear();
         self.cluster.change(|broker, now| broker.delete_faults(now));

@@ -1,5 +1,6 @@
 //! Looks at what enters and leaves the cluster: an answer says only what the logs say by then.
 
+use sharemark::broker::NodeState;
 use sharemark_protocol::messages::share_acknowledge_request::ShareAcknowledgeRequest;
 use sharemark_protocol::messages::share_acknowledge_response::ShareAcknowledgeResponse;
 use sharemark_protocol::messages::share_fetch_response::ShareFetchResponse;
@@ -106,6 +107,7 @@ impl Storm {
 
     fn check_fetch(&mut self, connection: Connection, group: &str, answer: &ShareFetchResponse) {
         let leaders = self.cluster.broker.inspect_leaders();
+        let is_isolated = self.cluster.nodes_that_are(NodeState::Isolated).contains(&connection.node);
         for topic in &answer.responses {
             for partition in &topic.partitions {
                 let key = key_of(group, topic.topic_id, partition.partition_index);
@@ -114,6 +116,9 @@ impl Storm {
                         && view.partition == partition.partition_index
                         && &*view.topic == super::INPUT
                 });
+                if is_isolated && !partition.acquired_records.is_empty() {
+                    self.coverage.note(Event::IsolatedLeaderAnswers);
+                }
                 let counts = self.delivered.entry(key.clone()).or_default();
                 for acquired in &partition.acquired_records {
                     for offset in acquired.first_offset..=acquired.last_offset {
