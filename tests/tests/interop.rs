@@ -21,7 +21,8 @@ fn suite(name: &str, tools: &[(&str, &str)], cases_min: usize, control_cases: us
         return;
     }
     let mut run = Command::new(workspace().join("tests/interop").join(name).join("run.sh"));
-    let journal = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("interop-{name}.journal"));
+    let file = format!("interop-{name}-{}.journal", std::process::id());
+    let journal = Path::new(env!("CARGO_TARGET_TMPDIR")).join(file);
     let mut server = None;
     let mut cases_min = cases_min;
     if let Ok(bootstrap) = std::env::var("INTEROP_BOOTSTRAP") {
@@ -56,6 +57,7 @@ fn suite(name: &str, tools: &[(&str, &str)], cases_min: usize, control_cases: us
         let (code, printed) = replay(&journal).unwrap();
         println!("{name}: {printed}");
         assert_eq!(code, Some(0), "the core answers {name} again as it did: {printed}");
+        std::fs::remove_file(journal).unwrap();
     }
 }
 

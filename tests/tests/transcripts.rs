@@ -251,7 +251,8 @@ fn the_server_answers_as_recorded() {
         let record = (own && update.as_deref() == Some("sharemark")).then_some(Origin::Sharemark);
         let arguments = server_arguments(&script);
         let mut arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-        let journal = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{}.journal", name(path)));
+        let file = format!("{}-{}.journal", name(path), std::process::id());
+        let journal = Path::new(env!("CARGO_TARGET_TMPDIR")).join(file);
         arguments.extend(["--journal", journal.to_str().unwrap()]);
         several_times(if waits(&script) { TRIES } else { 1 }, || {
             let server = Sharemark::start_on_free_port(&arguments).unwrap();
