@@ -78,6 +78,8 @@ mod offset_fetch;
 mod offset_for_leader_epoch;
 mod operations;
 mod parked;
+#[cfg(feature = "plants")]
+mod plants;
 mod prepare;
 mod produce;
 mod random;

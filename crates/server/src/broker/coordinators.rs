@@ -152,6 +152,10 @@ impl Broker {
         }
         if let Some(node) = self.nodes.get_mut(&leader) {
             node.transactions.insert(at.partition, shard);
+            #[cfg(feature = "plants")]
+            if self.is_planted(crate::config::Plant::MarkersNotResent) {
+                return;
+            }
             // What a PREPARE record found in the log still owes is sent again.
             self.owing.insert((leader, at.partition));
         }
@@ -189,7 +193,10 @@ impl Broker {
         let mut shard = ShareCoordinatorShard::new(share_coordinator_config(self.cluster.configs.broker()));
         self.for_each_record(at, |batch, record, key, value| {
             if batch.control {
-                match end_of_transaction(batch, record) {
+                let ended = end_of_transaction(batch, record);
+                #[cfg(feature = "plants")]
+                let ended = ended.map(|marker| self.planted_marker(marker));
+                match ended {
                     Some(marker) => shard.replay_end_transaction_marker(record.offset, marker),
                     None => shard.replay_other(record.offset),
                 }

@@ -171,7 +171,10 @@ impl Broker {
         let shard = self.nodes.get(&node).and_then(|node| node.share_states.get(&at.partition));
         let Some(owners) = shard.map(|shard| shard.pending_producers()) else { return };
         for owner in owners {
-            let outcome = match self.outcome_of(owner) {
+            let known = self.outcome_of(owner);
+            #[cfg(feature = "plants")]
+            let known = self.planted_outcome(known);
+            let outcome = match known {
                 TransactionOutcome::Ongoing | TransactionOutcome::Prepared(_) => continue,
                 TransactionOutcome::Unknown | TransactionOutcome::Completed(Outcome::Abort) => {
                     warn!(

@@ -231,6 +231,8 @@ impl Broker {
             if !plan.is_empty() {
                 self.store_plan(now, node, &key, &config, &plan, None);
             }
+            #[cfg(feature = "plants")]
+            self.release_planted(now, node, &key);
         }
     }
 

@@ -71,6 +71,8 @@ impl Broker {
         if records.is_empty() {
             return Ok(());
         }
+        #[cfg(feature = "plants")]
+        let records = &self.planted_records(records)[..];
         let encoded: Vec<CoordinatorRecord> = records.iter().map(StateRecord::encode).collect();
         let base = self.append_records(now, node, at, &encoded, None)?;
         if let Some(shard) = self.share_state_shard_mut(node, at) {

@@ -146,6 +146,11 @@ impl Broker {
                     adds: true,
                     then: id,
                 };
+                #[cfg(feature = "plants")]
+                let request = AddToTransaction {
+                    adds: !self.is_planted(crate::config::Plant::StageBeforeRegistration),
+                    ..request
+                };
                 self.crossings.push_back(Crossing { from: node, to, call: Call::AddToTransaction(request) });
             }
             Err(error) => self.refuse_stage(node, id, error),
@@ -254,7 +259,10 @@ impl Broker {
 
     /// Goes on at the source leader when the state partitions have joined the transaction, or have not.
     pub(super) fn complete_stage_join(&mut self, now: Now, node: NodeId, id: OperationId, added: &Added) {
-        match added.iter().find_map(|(_, outcome)| outcome.err()) {
+        let refused = added.iter().find_map(|(_, outcome)| outcome.err());
+        #[cfg(feature = "plants")]
+        let refused = refused.filter(|_| !self.is_planted(crate::config::Plant::StageBeforeRegistration));
+        match refused {
             Some(error) => self.refuse_stage(node, id, error),
             None => self.stage_parts(now, node, id),
         }
@@ -368,6 +376,11 @@ impl Broker {
         let ongoing = self
             .txn_coordinator(node, &states.transactional_id)
             .and_then(|coordinator| self.find_ongoing(coordinator, &states.transactional_id, &[joined]));
+        #[cfg(feature = "plants")]
+        let ongoing = match self.is_planted(crate::config::Plant::StageBeforeRegistration) {
+            true => Ok(states.producer),
+            false => ongoing,
+        };
         if ongoing != Ok(states.producer) {
             let error =
                 if ongoing.is_ok() { ErrorCode::InvalidProducerEpoch } else { ErrorCode::InvalidTxnState };
@@ -414,6 +427,10 @@ impl Broker {
             self.end_transition(now, node, &write.key, *transition, *outcome);
             if matches!(outcome, Err(ErrorCode::FencedStateEpoch | ErrorCode::FencedLeaderEpoch)) {
                 self.drop_share_partition(node, &write.key);
+            }
+            #[cfg(feature = "plants")]
+            if outcome.is_err() {
+                self.lose_planted_lock(node, &write.key);
             }
             self.note_staged(node, states.then, *index, outcome.map_err(stage_error));
         }

@@ -181,7 +181,13 @@ impl Broker {
         };
         let policy = |key: &SharePartitionKey| self.resolution_policy(key);
         let version = i16::from(marker.transaction_version);
-        shard.decide_end_transaction_marker(self.share_marker(marker), version, policy, now.clock)
+        let ended = self.share_marker(marker);
+        #[cfg(feature = "plants")]
+        let ended = self.planted_search(ended, &marker);
+        let resolution = shard.decide_end_transaction_marker(ended, version, policy, now.clock);
+        #[cfg(feature = "plants")]
+        let resolution = self.planted_resolution(resolution);
+        resolution
     }
 
     pub(super) fn resolution_policy(&self, key: &SharePartitionKey) -> ResolutionPolicy {
@@ -209,6 +215,8 @@ impl Broker {
             let dead = resolved.ranges.iter().filter(|range| range.state == RecordState::Archiving);
             node.dead_letters.note_rejected(&resolved.key, dead.map(|range| range.range).collect());
         }
+        #[cfg(feature = "plants")]
+        let was_marked = self.changed.contains(&at);
         self.change_share_partition(leader, &resolved.key, |partition| {
             // A copy of another generation knows nothing of these acknowledgements.
             if partition.state_epoch() != resolved.state_epoch {
@@ -216,18 +224,21 @@ impl Broker {
             }
             ((), partition.resolve(now.clock, &config, &resolved.ranges))
         });
+        #[cfg(feature = "plants")]
+        if outcome == TransactionOutcome::Abort
+            && !was_marked
+            && self.is_planted(crate::config::Plant::FetchNotWokenByAbort)
+        {
+            self.changed.remove(&at);
+        }
     }
 
     /// Returns a marker as the share coordinator takes it.
     fn share_marker(&self, marker: LogMarker) -> EndTransactionMarker {
-        #[cfg(feature = "plants")]
-        let marker = LogMarker { committed: marker.committed || self.abort_acknowledges(), ..marker };
         let outcome = if marker.committed { TransactionOutcome::Commit } else { TransactionOutcome::Abort };
-        EndTransactionMarker { producer: marker.producer, outcome }
-    }
-
-    #[cfg(feature = "plants")]
-    fn abort_acknowledges(&self) -> bool {
-        self.cluster.configs.start().plant == Some(crate::config::Plant::AbortAcknowledges)
+        let ended = EndTransactionMarker { producer: marker.producer, outcome };
+        #[cfg(feature = "plants")]
+        let ended = self.planted_marker(ended);
+        ended
     }
 }

@@ -265,8 +265,12 @@ impl Storm {
     }
 
     fn let_act(&mut self) {
-        let index = self.random.below(self.actors.len());
-        self.act(index);
+        let indices = 0..self.actors.len();
+        let idle: Vec<usize> = indices.filter(|index| self.actors[*index].waiting.is_none()).collect();
+        if !idle.is_empty() {
+            let index = *self.random.pick(&idle);
+            self.act(index);
+        }
     }
 
     fn let_arrive(&mut self) {

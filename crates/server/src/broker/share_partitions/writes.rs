@@ -59,11 +59,17 @@ impl Broker {
         }) else {
             return false;
         };
+        let start_offset = plan.start_offset();
+        #[cfg(feature = "plants")]
+        let start_offset = match self.share_partition(node, key) {
+            Some(partition) => self.planted_start(partition, start_offset),
+            None => start_offset,
+        };
         let write = WriteState {
             key: key.clone(),
             state_epoch: Some(epochs.0),
             leader_epoch: Some(epochs.1),
-            start_offset: Some(plan.start_offset()),
+            start_offset: Some(start_offset),
             delivery_complete_count: i32::try_from(plan.delivery_complete_count()).ok(),
             batches: plan.batches().to_vec(),
         };
