@@ -268,7 +268,11 @@ impl Storm {
         let indices = 0..self.actors.len();
         let idle: Vec<usize> = indices.filter(|index| self.actors[*index].waiting.is_none()).collect();
         if !idle.is_empty() {
-            let index = *self.random.pick(&idle);
+            // Half of the time a transaction goes on: that is what the storm is about.
+            let is_open = |index: &usize| self.actors[*index].writer.txn.is_some();
+            let open: Vec<usize> = idle.iter().copied().filter(is_open).collect();
+            let who = if open.is_empty() || self.random.one_in(2) { &idle } else { &open };
+            let index = *self.random.pick(who);
             self.act(index);
         }
     }

@@ -172,7 +172,13 @@ impl Storm {
         if ended.is_empty() {
             return;
         }
-        let (producer, committed) = *self.random.pick(&ended);
+        // Mostly one of a producer that has gone on since.
+        let has_pending = |producer: Producer| {
+            self.watch.shadows.pending().any(|(.., staged)| staged.producer.id == producer.id)
+        };
+        let late: Vec<_> = ended.iter().copied().filter(|(producer, _)| has_pending(*producer)).collect();
+        let those = if late.is_empty() || self.random.one_in(4) { &ended } else { &late };
+        let (producer, committed) = *self.random.pick(those);
         if self.watch.shadows.pending().any(|(.., staged)| staged.producer.id == producer.id) {
             self.coverage.note(Event::LateDuplicateMarker);
         }
