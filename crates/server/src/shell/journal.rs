@@ -17,3 +17,6 @@ const MAGIC: &[u8; 8] = b"SHMKJRNL";
 
 /// The layout of all that follows, which this program writes and reads.
 const VERSION: u32 = 1;
+
+#[cfg(test)]
+mod tests;

@@ -112,7 +112,7 @@ impl Recorder {
 }
 
 /// Appends an entry behind its length and its checksum.
-fn append(entry: Writer, out: &mut Vec<u8>) {
+pub(super) fn append(entry: Writer, out: &mut Vec<u8>) {
     // The core's messages are far shorter: a frame has an int32 in front of it.
     let length = u32::try_from(entry.len()).unwrap_or(u32::MAX).to_be_bytes();
     let pieces = entry.into_pieces();
