@@ -1,7 +1,9 @@
 //! The bugs that tests build in on purpose: what each changes. Nothing of it is in a released program.
 
 use sharemark_log::EndTransactionMarker as LogMarker;
-use sharemark_protocol::{Offset, OffsetRange, Producer, ProducerEpoch, ProducerId, SharePartitionKey};
+use sharemark_protocol::{
+    ErrorCode, NodeId, Offset, OffsetRange, Producer, ProducerEpoch, ProducerId, SharePartitionKey,
+};
 use sharemark_share_coordinator::{
     Change, EndTransactionMarker, RecordState, Resolution, ResolvedRange, SharePartition, StateBatch,
     StateChange, StateRecord, TransactionOutcome,
@@ -10,6 +12,7 @@ use sharemark_txn_coordinator::{Outcome, TransactionOutcome as Known};
 
 use super::Broker;
 use super::input::Now;
+use super::transactions::AddToTransaction;
 use crate::config::Plant;
 
 impl Broker {
@@ -77,9 +80,24 @@ impl Broker {
         records
     }
 
+    /// Returns the call that a planted leader makes before it stages: it only looks the partitions up.
+    pub(super) fn planted_join(&self, request: AddToTransaction) -> AddToTransaction {
+        AddToTransaction { adds: !self.is_planted(Plant::StageBeforeRegistration), ..request }
+    }
+
+    /// Returns whose transaction a planted share coordinator takes for open.
+    pub(super) fn planted_ongoing(
+        &self,
+        ongoing: Result<Producer, ErrorCode>,
+        producer: Producer,
+    ) -> Result<Producer, ErrorCode> {
+        if self.is_planted(Plant::StageBeforeRegistration) { Ok(producer) } else { ongoing }
+    }
+
     /// Forgets when the locks of a share partition end, once a stage has failed there.
-    pub(super) fn lose_planted_lock(&mut self, node: sharemark_protocol::NodeId, key: &SharePartitionKey) {
-        if self.is_planted(Plant::LockLostAfterFailedStage)
+    pub(super) fn lose_planted_lock(&mut self, node: NodeId, key: &SharePartitionKey, has_failed: bool) {
+        if has_failed
+            && self.is_planted(Plant::LockLostAfterFailedStage)
             && let Some(node) = self.nodes.get_mut(&node)
         {
             node.share_deadlines.retain(|(_, known)| known != key);
@@ -87,12 +105,7 @@ impl Broker {
     }
 
     /// Makes what is pending in a share partition available, as its member has gone.
-    pub(super) fn release_planted(
-        &mut self,
-        now: Now,
-        node: sharemark_protocol::NodeId,
-        key: &SharePartitionKey,
-    ) {
+    pub(super) fn release_planted(&mut self, now: Now, node: NodeId, key: &SharePartitionKey) {
         if !self.is_planted(Plant::SessionCloseReleasesPending) {
             return;
         }

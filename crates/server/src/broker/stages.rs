@@ -147,10 +147,7 @@ impl Broker {
                     then: id,
                 };
                 #[cfg(feature = "plants")]
-                let request = AddToTransaction {
-                    adds: !self.is_planted(crate::config::Plant::StageBeforeRegistration),
-                    ..request
-                };
+                let request = self.planted_join(request);
                 self.crossings.push_back(Crossing { from: node, to, call: Call::AddToTransaction(request) });
             }
             Err(error) => self.refuse_stage(node, id, error),
@@ -377,10 +374,7 @@ impl Broker {
             .txn_coordinator(node, &states.transactional_id)
             .and_then(|coordinator| self.find_ongoing(coordinator, &states.transactional_id, &[joined]));
         #[cfg(feature = "plants")]
-        let ongoing = match self.is_planted(crate::config::Plant::StageBeforeRegistration) {
-            true => Ok(states.producer),
-            false => ongoing,
-        };
+        let ongoing = self.planted_ongoing(ongoing, states.producer);
         if ongoing != Ok(states.producer) {
             let error =
                 if ongoing.is_ok() { ErrorCode::InvalidProducerEpoch } else { ErrorCode::InvalidTxnState };
@@ -429,9 +423,7 @@ impl Broker {
                 self.drop_share_partition(node, &write.key);
             }
             #[cfg(feature = "plants")]
-            if outcome.is_err() {
-                self.lose_planted_lock(node, &write.key);
-            }
+            self.lose_planted_lock(node, &write.key, outcome.is_err());
             self.note_staged(node, states.then, *index, outcome.map_err(stage_error));
         }
         self.finish_stage_if_done(node, states.then);
