@@ -256,7 +256,7 @@ impl ClassicGroup {
     }
 
     /// Returns whether its members are consumers.
-    fn has_consumers(&self) -> bool {
+    pub(crate) fn has_consumers(&self) -> bool {
         self.protocol_type() == PROTOCOL_TYPE
     }
 

@@ -6,6 +6,7 @@
 mod broker_config;
 mod broker_keys;
 mod builder;
+mod client_metrics_keys;
 mod duration;
 mod dynamic;
 mod features;

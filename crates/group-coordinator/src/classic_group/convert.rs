@@ -4,13 +4,14 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use sharemark_protocol::Timestamp;
+use sharemark_protocol::{ErrorCode, Timestamp};
 
 use super::member::Member;
 use super::{ClassicGroup, ClassicGroupState, Step};
 use crate::consumer_group::{ConsumerGroup, ConsumerMember, ConvertedMember};
 use crate::embedded::{PROTOCOL_TYPE, Subscription, read_assignment, write_assignment};
 use crate::record::{ClassicMemberMetadata, ConsumerMemberMetadata};
+use crate::refusal::Refusal;
 use crate::topics::Topics;
 
 impl Step<'_> {
@@ -19,6 +20,17 @@ impl Step<'_> {
         self.store();
         if rebalances {
             self.prepare_rebalance();
+        }
+    }
+
+    /// Tells all who wait to join anew, and goes on as if they had not come.
+    pub(crate) fn send_waiting_away(&mut self) {
+        self.group.refuse_waiting(ErrorCode::RebalanceInProgress, &mut self.answers);
+        for member in self.group.members.values_mut() {
+            let (joining, syncing) = (member.joining.take(), member.syncing.take());
+            if joining.is_some() || syncing.is_some() {
+                member.extend_session(self.now);
+            }
         }
     }
 }
@@ -34,24 +46,31 @@ impl ClassicGroup {
         self.generation
     }
 
-    /// Returns the members as a consumer group takes them over; `None` if they are no consumers, or say what cannot be
-    /// read, or two of them have the same partition.
-    pub(crate) fn convert_members(&self, topics: &impl Topics) -> Option<Vec<ConvertedMember>> {
-        let protocol = self.protocol.as_deref().filter(|_| self.has_consumers())?;
+    /// Returns the members, who are consumers, as a consumer group takes them over.
+    ///
+    /// # Errors
+    ///
+    /// - `GroupIdNotFound` if they say what cannot be read.
+    /// - `UnknownServerError` if they have no protocol yet, or two of them have the same partition: Kafka runs into it.
+    pub(crate) fn convert_members(&self, topics: &impl Topics) -> Result<Vec<ConvertedMember>, Refusal> {
+        let refused = |message| Refusal::with(ErrorCode::UnknownServerError, message);
+        let unread = Refusal::with(ErrorCode::GroupIdNotFound, "what its members say cannot be read");
+        let protocol = self.protocol.as_deref().ok_or(refused("its members have no protocol yet"))?;
         let mut taken = BTreeSet::new();
         let mut members = Vec::with_capacity(self.members.len());
         for (member_id, member) in &self.members {
-            let subscription = Subscription::read(member.metadata(protocol)?, topics)?;
-            let assigned = read_assignment(&member.assignment, topics)?;
+            let metadata = member.metadata(protocol).ok_or(unread)?;
+            let subscription = Subscription::read(metadata, topics).ok_or(unread)?;
+            let assigned = read_assignment(&member.assignment, topics).ok_or(unread)?;
             for (topic_id, partitions) in &assigned {
                 if !partitions.iter().all(|partition| taken.insert((*topic_id, *partition))) {
-                    return None;
+                    return Err(refused("two of its members have the same partition"));
                 }
             }
             let metadata = member.to_consumer(subscription);
             members.push(ConvertedMember { member_id: member_id.clone(), metadata, assigned });
         }
-        Some(members)
+        Ok(members)
     }
 
     /// Returns the group that the classic members of a consumer group make without those who leave. Each is told what

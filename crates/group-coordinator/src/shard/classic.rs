@@ -215,7 +215,7 @@ impl GroupCoordinatorShard {
         self.groups.contains_key(group_id)
     }
 
-    fn classic_group(&self, group_id: &str) -> Result<(&Arc<str>, &ClassicGroup), ErrorCode> {
+    pub(super) fn classic_group(&self, group_id: &str) -> Result<(&Arc<str>, &ClassicGroup), ErrorCode> {
         if group_id.is_empty() {
             return Err(ErrorCode::InvalidGroupId);
         }

@@ -17,6 +17,7 @@ impl GroupCoordinatorShard {
     /// - `InvalidRequest` if an id is blank, the epoch is below -2, or a first heartbeat lacks what it has to tell.
     /// - `UnsupportedAssignor` if it asks for an assignor that there is not.
     /// - `GroupIdNotFound` if the group is of another type, or unknown and the member does not join.
+    /// - `UnknownServerError` if it is a classic group in a state that Kafka did not think of.
     /// - `GroupMaxSizeReached` if the group, or the shard, is full.
     /// - `UnknownMemberId` if the member or the instance is unknown and does not join.
     /// - `UnreleasedInstanceId` if the instance joins while another member has it.
@@ -56,8 +57,8 @@ impl GroupCoordinatorShard {
                 (group_id.clone(), &new_group)
             }
             Some((group_id, Group::Classic(group))) if request.is_join() => {
-                (upgrade, new_group) = Self::upgrade(now, group_id, group, topics, config, classic.migration)
-                    .ok_or(Self::no_consumer_group())?;
+                (upgrade, new_group) =
+                    Self::upgrade(now, group_id, group, topics, config, classic.migration)?;
                 (group_id.clone(), &new_group)
             }
             Some((_, Group::Classic(_) | Group::Share(_))) => return Err(Self::no_consumer_group()),
@@ -173,7 +174,7 @@ impl GroupCoordinatorShard {
         }
     }
 
-    const fn no_consumer_group() -> Refusal {
+    pub(super) const fn no_consumer_group() -> Refusal {
         Refusal::with(ErrorCode::GroupIdNotFound, "there is no consumer group of this id")
     }
 

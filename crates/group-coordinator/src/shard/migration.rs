@@ -7,7 +7,7 @@ use crate::classic_group::{
     ClassicPlan, JoinAnswer, JoinGroup, LeaveAnswer, LeavingMember, MemberTimes, Step, SyncAnswer, SyncGroup,
 };
 use crate::consumer_group::{ConsumerContext, ConsumerMember, DeadlineChange};
-use crate::{ConsumerGroupConfig, MigrationPolicy};
+use crate::{ConsumerGroupConfig, ConsumerHeartbeat, MigrationPolicy};
 
 use super::*;
 
@@ -28,8 +28,12 @@ pub(super) struct Departure {
 }
 
 impl GroupCoordinatorShard {
-    /// Returns what makes a consumer group of a classic group with members, and that group; `None` if that is not
-    /// allowed, or its members are no consumers that can be understood.
+    /// Returns what makes a consumer group of a classic group with members, and that group.
+    ///
+    /// # Errors
+    ///
+    /// - `GroupIdNotFound` if that is not allowed, or its members are no consumers that can be understood.
+    /// - `UnknownServerError` if they have no protocol yet, or two of them have the same partition.
     pub(super) fn upgrade(
         now: Timestamp,
         group_id: &Arc<str>,
@@ -37,9 +41,9 @@ impl GroupCoordinatorShard {
         topics: &impl Topics,
         config: &ConsumerGroupConfig,
         migration: MigrationPolicy,
-    ) -> Option<(Upgrade, ConsumerGroup)> {
-        if !migration.upgrades() || config.max_size < group.member_count() {
-            return None;
+    ) -> Result<(Upgrade, ConsumerGroup), Refusal> {
+        if !Self::may_upgrade(group, config, migration) {
+            return Err(Self::no_consumer_group());
         }
         let members = group.convert_members(topics)?;
         let mut records = vec![GroupRecord::ClassicGroup { group_id: group_id.clone(), value: None }];
@@ -47,7 +51,34 @@ impl GroupCoordinatorShard {
         let mut answers = Vec::new();
         group.refuse_waiting(ErrorCode::RebalanceInProgress, &mut answers);
         let consumer = ConsumerGroup::default().after(&records);
-        Some((Upgrade { records, sessions: consumer.classic_sessions(now), answers }, consumer))
+        Ok((Upgrade { records, sessions: consumer.classic_sessions(now), answers }, consumer))
+    }
+
+    fn may_upgrade(group: &ClassicGroup, config: &ConsumerGroupConfig, migration: MigrationPolicy) -> bool {
+        migration.upgrades() && group.has_consumers() && group.member_count() <= config.max_size
+    }
+
+    /// Decides what becomes of those who wait for a classic group when a consumer was refused: as in Kafka they are
+    /// told to join anew before it turns out that the group cannot become a consumer group. Nothing is to be appended.
+    pub fn decide_failed_upgrade(
+        &self,
+        now: Timestamp,
+        request: &ConsumerHeartbeat<'_>,
+        topics: &impl Topics,
+        config: &ConsumerGroupConfig,
+        classic: &ClassicGroupConfig,
+    ) -> Option<ClassicPlan> {
+        let (group_id, group) = self.classic_group(request.group_id).ok()?;
+        let is_tried = request.is_join()
+            && request.check(config).is_ok()
+            && !group.is_empty()
+            && Self::may_upgrade(group, config, classic.migration);
+        if !is_tried || group.convert_members(topics).is_ok() {
+            return None;
+        }
+        let mut step = Step::new(now, classic, group_id.clone(), group);
+        step.send_waiting_away();
+        Some(step.into_plan())
     }
 
     /// Decides the end of members of a consumer group.

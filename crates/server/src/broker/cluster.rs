@@ -211,7 +211,7 @@ impl Cluster {
             let concerned = match resource {
                 ConfigResource::Topic(name) => *name == topic.name,
                 ConfigResource::Broker(_) => true,
-                ConfigResource::Group(_) => false,
+                ConfigResource::Group(_) | ConfigResource::ClientMetrics(_) => false,
             };
             if concerned {
                 let config = log_config(&self.configs, &topic.name);
@@ -276,15 +276,18 @@ impl Cluster {
         moves
     }
 
-    /// Returns replicas for `partition_count` new partitions: leaders go round the nodes, followers come after
-    /// their leader.
+    /// Returns replicas for `partition_count` new partitions: leaders go round the racks and the nodes of each,
+    /// followers come from the racks after their leader's.
     pub(super) fn place(&mut self, partition_count: usize, replica_count: usize) -> Vec<Vec<NodeId>> {
-        let start = self.placed;
-        self.placed = (self.placed + partition_count) % self.running.len();
-        let node = |index: usize| self.running[index % self.running.len()];
-        (start..start + partition_count)
-            .map(|first| (first..first + replica_count.min(self.running.len())).map(node).collect())
-            .collect()
+        let mut racks: BTreeMap<Option<&str>, Vec<NodeId>> = BTreeMap::new();
+        for node in &self.running {
+            racks.entry(self.configs.start().rack(*node)).or_default().push(*node);
+        }
+        let racks: Vec<_> = racks.into_values().collect();
+        let turns = (0..partition_count).map(|index| self.placed.wrapping_add(index));
+        let placed = turns.map(|turn| place_one(&racks, turn, replica_count)).collect();
+        self.placed = self.placed.wrapping_add(partition_count);
+        placed
     }
 }
 
@@ -312,9 +315,25 @@ impl Topics for Cluster {
     }
 }
 
+/// Returns the replicas of the partition whose turn it is: one of each rack, then a second of each, from the next rack
+/// and node on at each turn.
+fn place_one(racks: &[Vec<NodeId>], turn: usize, replica_count: usize) -> Vec<NodeId> {
+    let (first, round) = (turn % racks.len(), turn / racks.len());
+    let largest = racks.iter().map(Vec::len).max().unwrap_or(0);
+    let in_order = (0..largest).flat_map(|step| (0..racks.len()).map(move |after| (step, first + after)));
+    let nodes = in_order.filter_map(|(step, rack)| {
+        let nodes = &racks[rack % racks.len()];
+        (step < nodes.len()).then(|| nodes[(round + step) % nodes.len()])
+    });
+    nodes.take(replica_count).collect()
+}
+
 fn new_partition(at: TopicIdPartition, replicas: Vec<NodeId>, config: &LogConfig) -> Partition {
     let leader_epoch = LeaderEpoch::new(0);
     let mut log = Log::new(at, config.clone());
     log.begin_leader_epoch(leader_epoch);
     Partition { log, leader: replicas[0], leader_epoch, replicas }
 }
+
+#[cfg(test)]
+mod tests;

@@ -57,7 +57,17 @@ impl Broker {
         let classic = self.classic_group_config();
         let (at, shard) = self.group_shard(origin.node, &request.group_id).map_err(Refusal::of)?;
         let decision =
-            shard.decide_consumer_heartbeat(now.clock, &heartbeat, &self.cluster, &config, &classic)?;
+            match shard.decide_consumer_heartbeat(now.clock, &heartbeat, &self.cluster, &config, &classic) {
+                Ok(decision) => decision,
+                Err(refusal) => {
+                    let plan =
+                        shard.decide_failed_upgrade(now.clock, &heartbeat, &self.cluster, &config, &classic);
+                    if let Some(plan) = plan {
+                        self.apply_classic_plan(origin.node, at, plan);
+                    }
+                    return Err(refusal);
+                }
+            };
         self.commit_group_records(now, origin.node, at, &decision.records).map_err(Refusal::of)?;
         let shard = self.group_shard_mut(origin.node, at);
         let answers = shard.map(|shard| shard.apply_consumer_heartbeat(decision.plan));

@@ -41,7 +41,7 @@ impl Broker {
                 broker_id: node.get(),
                 host: endpoint.host.as_str().into(),
                 port: i32::from(endpoint.port),
-                rack: self.rack().map(Into::into),
+                rack: self.rack(node),
                 is_fenced: false,
             })
             .collect();

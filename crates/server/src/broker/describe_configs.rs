@@ -1,7 +1,6 @@
 //! DescribeConfigs (32), versions 1-4.
 //!
-//! Differences from Kafka: no property is documented, brokers have no loggers to describe, and there are no client
-//! metrics subscriptions.
+//! Differences from Kafka: no property is documented, and brokers have no loggers to describe.
 
 use sharemark_protocol::messages::ResponseMessage;
 use sharemark_protocol::messages::describe_configs_request::{
@@ -24,6 +23,10 @@ pub(super) mod resource_type {
     pub(in crate::broker) const TOPIC: i8 = 2;
     /// A broker, or all.
     pub(in crate::broker) const BROKER: i8 = 4;
+    /// The logger of a broker.
+    pub(in crate::broker) const BROKER_LOGGER: i8 = 8;
+    /// A subscription to the metrics of clients.
+    pub(in crate::broker) const CLIENT_METRICS: i8 = 16;
     /// A group.
     pub(in crate::broker) const GROUP: i8 = 32;
 }
@@ -98,6 +101,16 @@ impl Broker {
                     return Err((ErrorCode::InvalidRequest, "Group name must not be empty".to_owned()));
                 }
                 Ok(ConfigResource::Group(name.into()))
+            }
+            resource_type::CLIENT_METRICS => {
+                if !allowed(Resource::Cluster) {
+                    return Err(unauthorized(ErrorCode::ClusterAuthorizationFailed));
+                }
+                if name.is_empty() {
+                    let text = "Client metrics subscription name must not be empty";
+                    return Err((ErrorCode::InvalidRequest, text.to_owned()));
+                }
+                Ok(ConfigResource::ClientMetrics(name.into()))
             }
             other => Err((ErrorCode::InvalidRequest, format!("Unsupported resource type: {other}"))),
         }

@@ -1,8 +1,8 @@
 //! IncrementalAlterConfigs (44), versions 0-1.
 //!
-//! Differences from Kafka: log levels of brokers and client metrics subscriptions cannot be changed, a change of a
-//! broker property is not tried out on what it concerns (thread pools, key stores), and streams groups' lists of
-//! tags and assignors are checked as any other list.
+//! Differences from Kafka: log levels of brokers cannot be changed, a change of a broker property is not tried out on
+//! what it concerns (thread pools, key stores), streams groups' lists of tags and assignors are checked as any other
+//! list, and what clients' properties must match is checked without what Java's regular expressions alone have.
 
 use std::collections::BTreeSet;
 
@@ -184,6 +184,13 @@ pub(super) fn decide_altered_resource(
                 return invalid("Default group resources are not allowed.");
             }
             Ok(ConfigResource::Group(name.into()))
+        }
+        resource_type::CLIENT_METRICS => {
+            check(Resource::Cluster, ErrorCode::ClusterAuthorizationFailed)?;
+            if name.is_empty() {
+                return invalid("Subscription name can't be empty");
+            }
+            Ok(ConfigResource::ClientMetrics(name.into()))
         }
         other => invalid(&format!("Unknown resource type {other}")),
     }

@@ -102,11 +102,8 @@ impl Broker {
         origin: &'a Origin,
         nodes: &'a BTreeSet<NodeId>,
     ) -> impl Iterator<Item = (i32, StrBytes, i32, Option<StrBytes>)> + 'a {
-        // Looked up only where an answer names a leader, which is rare.
-        let rack = if nodes.is_empty() { None } else { self.rack() };
         self.endpoints(origin).filter(|(node, _)| nodes.contains(node)).map(move |(node, endpoint)| {
-            let rack = rack.as_deref().map(Into::into);
-            (node.get(), endpoint.host.as_str().into(), i32::from(endpoint.port), rack)
+            (node.get(), endpoint.host.as_str().into(), i32::from(endpoint.port), self.rack(node))
         })
     }
 
@@ -115,11 +112,8 @@ impl Broker {
         self.cluster.running.first().copied().unwrap_or(self.cluster.nodes[0])
     }
 
-    /// Returns the rack that nodes are told to be in.
-    pub(super) fn rack(&self) -> Option<String> {
-        match self.cluster.configs.start().value("broker.rack") {
-            Some(crate::config::ConfigValue::Text(rack)) => Some(rack),
-            Some(_) | None => None,
-        }
+    /// Returns the rack that a node is in, as clients are told.
+    pub(super) fn rack(&self, node: NodeId) -> Option<StrBytes> {
+        self.cluster.configs.start().rack(node).map(Into::into)
     }
 }

@@ -1,6 +1,6 @@
 //! ListConfigResources (74), versions 0-1 (KIP-714, KIP-1142): what has a configuration of its own, or could have.
 //!
-//! Version 0 asks for the subscriptions to clients' metrics alone. There are none here, so that it names nothing.
+//! Version 0 asks for the subscriptions to clients' metrics alone.
 
 use sharemark_protocol::ErrorCode;
 use sharemark_protocol::messages::ResponseMessage;
@@ -11,14 +11,9 @@ use sharemark_protocol::messages::list_config_resources_response::{
 
 use super::Broker;
 use super::authorize::{Operation, Resource, authorize};
+use super::describe_configs::resource_type::{BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC};
 use super::input::Origin;
 use crate::config::ConfigResource;
-
-const TOPIC: i8 = 2;
-const BROKER: i8 = 4;
-const BROKER_LOGGER: i8 = 8;
-const CLIENT_METRICS: i8 = 16;
-const GROUP: i8 = 32;
 
 impl Broker {
     pub(super) fn handle_list_config_resources(
@@ -60,13 +55,14 @@ impl Broker {
                 listed.extend(names.map(named));
             }
         };
-        list(
-            GROUP,
-            &mut self.cluster.configs.resources().filter_map(|resource| match resource {
-                ConfigResource::Group(group) => Some(group.to_string()),
-                ConfigResource::Broker(_) | ConfigResource::Topic(_) => None,
-            }),
-        );
+        for resource in self.cluster.configs.resources() {
+            let (kind, name) = match resource {
+                ConfigResource::Group(group) => (GROUP, group),
+                ConfigResource::ClientMetrics(subscription) => (CLIENT_METRICS, subscription),
+                ConfigResource::Broker(_) | ConfigResource::Topic(_) => continue,
+            };
+            list(kind, &mut std::iter::once(name.to_string()));
+        }
         for kind in [BROKER_LOGGER, BROKER] {
             list(kind, &mut self.cluster.nodes.iter().map(|node| node.get().to_string()));
         }

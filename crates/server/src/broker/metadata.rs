@@ -59,7 +59,7 @@ impl Broker {
                 node_id: node.get(),
                 host: endpoint.host.as_str().into(),
                 port: i32::from(endpoint.port),
-                rack: self.rack().map(Into::into),
+                rack: self.rack(node),
             })
             .collect()
     }

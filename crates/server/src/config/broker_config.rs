@@ -19,6 +19,9 @@ use super::value::{ConfigValue, split_list};
 /// stand for gigabytes.
 const DECOMPRESSED_BYTES_MAX: usize = 256 * 1024 * 1024;
 
+/// The property that says which rack a node is in.
+pub(super) const BROKER_RACK: &str = "broker.rack";
+
 /// One node of the cluster.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct NodeConfig {
@@ -26,6 +29,8 @@ pub struct NodeConfig {
     pub id: NodeId,
     /// Its listeners; the first one is for tools and for the ready line.
     pub listeners: Vec<Listener>,
+    /// The rack that it is in, if it has one of its own.
+    pub rack: Option<String>,
 }
 
 impl NodeConfig {
@@ -44,6 +49,7 @@ impl NodeConfig {
         if self.listeners.iter().any(|listener| listener.advertised != listener.listen) {
             properties.push(("advertised.listeners", join(|listener| &listener.advertised)));
         }
+        properties.extend(self.rack.iter().map(|rack| (BROKER_RACK, rack.clone())));
         properties.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
     }
 }
@@ -83,6 +89,12 @@ impl BrokerConfig {
             Some(text) => key.parse(text).ok(),
             None => key.parse_type(key.default?).ok(),
         }
+    }
+
+    /// Returns the rack that a node is in: its own, or the one of all nodes.
+    pub fn rack(&self, node: NodeId) -> Option<&str> {
+        let own = self.nodes.iter().find(|config| config.id == node).and_then(|config| config.rack.as_ref());
+        own.or_else(|| self.properties.get(BROKER_RACK)).map(String::as_str)
     }
 
     /// Returns what is in force from the start, before any client changes it.
@@ -130,6 +142,12 @@ impl BrokerConfig {
     pub fn properties(&self) -> &BTreeMap<String, String> {
         &self.properties
     }
+}
+
+/// Returns whose rack `name` sets, if it is `node.<id>.broker.rack`.
+pub(super) fn rack_owner(name: &str) -> Option<NodeId> {
+    let (id, property) = name.strip_prefix("node.")?.split_once('.')?;
+    id.parse().ok().filter(|_| property == BROKER_RACK).map(NodeId::new)
 }
 
 /// Returns the property that `name` means: itself, or the one after the `listener.name.<listener>.` before it.

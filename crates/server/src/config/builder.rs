@@ -5,7 +5,7 @@ use std::fmt;
 
 use sharemark_protocol::NodeId;
 
-use super::broker_config::{BrokerConfig, NodeConfig, listener_independent_key};
+use super::broker_config::{BROKER_RACK, BrokerConfig, NodeConfig, listener_independent_key, rack_owner};
 use super::features::Features;
 use super::listeners::{Endpoint, Listener, ListenerError, ListenerProperties, shifted, split_host_port};
 use super::new_topic::NewTopic;
@@ -203,7 +203,12 @@ impl ConfigBuilder {
     /// Says what is wrong with the first wrong value found.
     pub fn build(self, unknown: &mut Vec<String>) -> Result<BrokerConfig, BuildError> {
         let mut properties = BTreeMap::new();
+        let mut racks = BTreeMap::new();
         for (name, value) in &self.properties {
+            if let Some(node) = rack_owner(name) {
+                racks.insert(node, value.trim().to_owned());
+                continue;
+            }
             match listener_independent_key(self.profile, name) {
                 Some(key) => {
                     let value = key.parse(value).map_err(BuildError::Property)?;
@@ -227,6 +232,7 @@ impl ConfigBuilder {
         check_dialects(&config)?;
         let listeners = self.read_listeners(&config)?;
         config.nodes = self.read_nodes(&config, &listeners)?;
+        set_racks(&mut config.nodes, racks)?;
         Ok(config)
     }
 
@@ -314,7 +320,7 @@ impl ConfigBuilder {
         let mut nodes: Vec<NodeConfig> = Vec::new();
         for index in 0..self.node_count {
             let id = NodeId::new(first + i32::from(index));
-            nodes.push(NodeConfig { id, listeners: shifted(listeners, index)? });
+            nodes.push(NodeConfig { id, listeners: shifted(listeners, index)?, rack: None });
         }
         let mut ports: Vec<&Endpoint> =
             nodes.iter().flat_map(|node| &node.listeners).map(|listener| &listener.listen).collect();
@@ -326,6 +332,20 @@ impl ConfigBuilder {
         }
         Ok(nodes)
     }
+}
+
+/// Tells each node the rack that it has for itself.
+fn set_racks(nodes: &mut [NodeConfig], racks: BTreeMap<NodeId, String>) -> Result<(), BuildError> {
+    for (id, rack) in racks {
+        let Some(node) = nodes.iter_mut().find(|node| node.id == id) else {
+            return Err(BuildError::Option {
+                option: BROKER_RACK,
+                problem: format!("there is no node {id}"),
+            });
+        };
+        node.rack = Some(rack);
+    }
+    Ok(())
 }
 
 /// Pairs of properties of which the first must not be below the second.

@@ -5,6 +5,7 @@
 //! the start configuration, Kafka's default. A group's property: the group, then the same.
 
 mod alter;
+mod client_metrics;
 mod describe;
 
 use std::collections::BTreeMap;
@@ -30,6 +31,8 @@ pub enum ConfigResource {
     Broker(Option<NodeId>),
     /// A group.
     Group(Arc<str>),
+    /// A subscription to the metrics of clients: kept and described, as no client is asked for any.
+    ClientMetrics(Arc<str>),
 }
 
 type Layer = BTreeMap<String, String>;
@@ -174,6 +177,7 @@ impl DynamicConfigs {
                 self.groups.insert(name.clone(), settings);
             }
             ConfigResource::Group(name) => drop(self.groups.remove(name)),
+            ConfigResource::ClientMetrics(_) => {}
             ConfigResource::Broker(_) => self.refresh_all(),
         }
     }
@@ -186,7 +190,7 @@ impl DynamicConfigs {
         for resource in resources {
             match &resource {
                 ConfigResource::Topic(_) | ConfigResource::Group(_) => self.refresh(&resource),
-                ConfigResource::Broker(_) => {}
+                ConfigResource::Broker(_) | ConfigResource::ClientMetrics(_) => {}
             }
         }
     }
@@ -249,7 +253,7 @@ impl DynamicConfigs {
         layers
     }
 
-    /// Returns the value in force of a topic's or group's property, and which layer it comes from.
+    /// Returns the value in force of a property of a topic, a group or a subscription, and which layer it comes from.
     fn resource_value(
         &self,
         key: &ConfigKey,
@@ -259,12 +263,7 @@ impl DynamicConfigs {
         if let Some(resource) = resource {
             let own = self.layers.get(resource).and_then(|layer| layer.get(key.name));
             if let Some(value) = own.and_then(|text| key.parse_type(text).ok()) {
-                let source = match resource {
-                    ConfigResource::Topic(_) => ConfigSource::Topic,
-                    ConfigResource::Group(_) => ConfigSource::Group,
-                    ConfigResource::Broker(_) => ConfigSource::DynamicBroker,
-                };
-                return Some((value, source));
+                return Some((value, ConfigSource::set_on(resource)));
             }
         }
         let node = node.or_else(|| self.start.nodes.first().map(|node| node.id));

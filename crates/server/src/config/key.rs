@@ -74,6 +74,8 @@ pub enum Rule {
     OneOfIgnoringCase(&'static [&'static str]),
     /// A text with at least one character.
     NonEmpty,
+    /// A list, with repetitions or without, in which no text is empty.
+    NoEmptyItems,
     /// A list without repetitions, of these texts (of any, when there are none here).
     List {
         /// The texts allowed.

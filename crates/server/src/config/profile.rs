@@ -1,6 +1,7 @@
 //! Which Kafka the broker stands for, and where a test broker differs from it.
 
 use super::broker_keys::BROKER_KEYS;
+use super::client_metrics_keys::CLIENT_METRICS_KEYS;
 use super::group_keys::GROUP_KEYS;
 use super::key::{ConfigKey, Rule, boolean, list, string};
 use super::topic_keys::TOPIC_KEYS;
@@ -80,6 +81,11 @@ impl Profile {
         find(GROUP_KEYS, name).map(|key| self.adapt(key))
     }
 
+    /// Returns the property `name` of a subscription to the metrics of clients.
+    pub fn client_metrics_key(self, name: &str) -> Option<ConfigKey> {
+        find(CLIENT_METRICS_KEYS, name).map(|key| self.adapt(key))
+    }
+
     /// Returns all broker properties.
     pub fn broker_keys(self) -> impl Iterator<Item = ConfigKey> {
         BROKER_KEYS.iter().chain(self.own_keys()).map(move |key| self.adapt(key))
@@ -93,6 +99,11 @@ impl Profile {
     /// Returns all group properties.
     pub fn group_keys(self) -> impl Iterator<Item = ConfigKey> {
         GROUP_KEYS.iter().map(move |key| self.adapt(key))
+    }
+
+    /// Returns all properties of a subscription to the metrics of clients.
+    pub fn client_metrics_keys(self) -> impl Iterator<Item = ConfigKey> {
+        CLIENT_METRICS_KEYS.iter().map(move |key| self.adapt(key))
     }
 
     fn own_keys(self) -> &'static [ConfigKey] {

@@ -44,10 +44,11 @@ fn alter(
 #[test]
 fn tables_are_in_order_and_their_defaults_follow_their_rules() {
     for profile in [Profile::Latest, Profile::Kafka44] {
-        let tables: [Vec<ConfigKey>; 3] = [
+        let tables: [Vec<ConfigKey>; 4] = [
             profile.broker_keys().filter(|key| !key.name.starts_with("share.txn.")).collect(),
             profile.topic_keys().collect(),
             profile.group_keys().collect(),
+            profile.client_metrics_keys().collect(),
         ];
         for keys in &tables {
             assert!(keys.is_sorted_by(|left, right| left.name < right.name));
@@ -417,4 +418,15 @@ fn clients_cannot_fill_the_memory_with_properties() {
     let refused = configs.decide_alter(&all, &more()).map_err(|error| error.code());
     assert_eq!(refused, Err(ErrorCode::PolicyViolation), "with the one that is set from the start");
     assert!(configs.decide_alter(&all, &more()[1..]).is_ok());
+}
+
+#[test]
+fn a_node_is_in_its_own_rack_or_in_that_of_all() {
+    let build = |id: i32| {
+        let builder = BrokerConfig::builder().brokers(2).property("broker.rack", "a");
+        builder.property(format!("node.{id}.broker.rack"), " b").build(&mut Vec::new())
+    };
+    let config = build(1).unwrap();
+    assert_eq!([0, 1].map(|id| config.rack(NodeId::new(id))), [Some("a"), Some("b")]);
+    assert_eq!(build(2).unwrap_err().to_string(), "broker.rack: there is no node 2");
 }

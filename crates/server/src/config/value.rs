@@ -156,6 +156,7 @@ impl ConfigKey {
             (Rule::List { allowed, may_be_empty }, ConfigValue::List(items)) => {
                 self.check_list(items, allowed, may_be_empty)
             }
+            (Rule::NoEmptyItems, ConfigValue::List(items)) => self.check_no_item_is_empty(items),
             (Rule::ThrottledReplicas, ConfigValue::List(items)) => self.check_replicas(items),
             (Rule::AutoOffsetReset, ConfigValue::Text(text)) => self.check_auto_offset_reset(text),
             (
@@ -167,6 +168,7 @@ impl ConfigKey {
                 | Rule::OneOfIgnoringCase(_)
                 | Rule::NonEmpty
                 | Rule::List { .. }
+                | Rule::NoEmptyItems
                 | Rule::ThrottledReplicas
                 | Rule::AutoOffsetReset,
                 _,
@@ -222,13 +224,19 @@ impl ConfigKey {
                 "Configuration '{name}' values must not be duplicated."
             )));
         }
-        if items.iter().any(String::is_empty) {
-            return Err(ConfigError::Refused(format!("Configuration '{name}' values must not be empty.")));
-        }
+        self.check_no_item_is_empty(items)?;
         if allowed.is_empty() {
             return Ok(());
         }
         items.iter().try_for_each(|item| self.check_one_of(item, allowed))
+    }
+
+    fn check_no_item_is_empty(&self, items: &[String]) -> Result<(), ConfigError> {
+        if items.iter().any(String::is_empty) {
+            let text = format!("Configuration '{}' values must not be empty.", self.name);
+            return Err(ConfigError::Refused(text));
+        }
+        Ok(())
     }
 
     fn check_replicas(&self, items: &[String]) -> Result<(), ConfigError> {

@@ -16,6 +16,7 @@ use m::incremental_alter_configs_request::{
 use m::list_config_resources_request::ListConfigResourcesRequest;
 use m::metadata_request::{MetadataRequest, MetadataRequestTopic};
 
+use super::admin::with_message;
 use super::arguments::{Arguments, CommandError};
 use super::names::error;
 use super::session::Session;
@@ -24,6 +25,7 @@ const TIMEOUT_MS: i32 = 10_000;
 const TOPIC: i8 = 2;
 const BROKER: i8 = 4;
 const BROKER_LOGGER: i8 = 8;
+const CLIENT_METRICS: i8 = 16;
 const GROUP: i8 = 32;
 const SET: i8 = 0;
 const DELETE: i8 = 1;
@@ -161,28 +163,31 @@ pub(super) fn resource_type(word: &str) -> Result<i8, CommandError> {
         "topic" => Ok(TOPIC),
         "broker" => Ok(BROKER),
         "group" => Ok(GROUP),
-        _ => Err(format!("`{word}` is no resource type: topic, broker, group")),
+        "client-metrics" => Ok(CLIENT_METRICS),
+        _ => Err(format!("`{word}` is no resource type: topic, broker, group, client-metrics")),
     }
 }
 
-/// Returns the name of a resource on the wire; `all` stands for all brokers.
+/// Returns the name of a resource on the wire; `all` stands for all brokers, `unnamed` for no name.
 fn resource_name(session: &Session<'_>, kind: i8, name: &str) -> StrBytes {
     match (kind, name) {
-        (BROKER, "all") => StrBytes::default(),
+        (BROKER, "all") | (_, "unnamed") => StrBytes::default(),
         (BROKER, _) => name.to_owned().into(),
         _ => session.names.wire(name),
     }
 }
 
-/// `alter-configs topic|group|broker NAME [set config=value ...] [delete=a,b] [append=a:x] [subtract=a:x] [odd=a:x]`
+/// `alter-configs topic|group|broker|client-metrics NAME [told] [config=value ...] [delete=a,b] [append=a:x]
+/// [subtract=a:x] [odd=a:x]`
 ///
-/// With `odd`, an operation that there is not.
+/// With `odd`, an operation that there is not; with `told`, Kafka's words are shown.
 pub(super) fn alter_configs(
     session: &mut Session<'_>,
     arguments: &mut Arguments,
 ) -> Result<String, CommandError> {
     let kind = resource_type(&arguments.word("resource type")?)?;
     let name = arguments.word("resource name")?;
+    let told = arguments.flag("told");
     let mut configs = Vec::new();
     for (option, operation) in [("append", APPEND), ("subtract", SUBTRACT), ("odd", ODD)] {
         for change in arguments.list(option).unwrap_or_default() {
@@ -194,7 +199,7 @@ pub(super) fn alter_configs(
         arguments.list("delete").unwrap_or_default().into_iter().map(|config| (config, DELETE, None)),
     );
     configs.extend(arguments.rest().into_iter().map(|(config, value)| (config, SET, Some(value))));
-    alter(session, kind, &name, configs)
+    alter(session, kind, &name, configs, told)
 }
 
 /// `group-config g config=value ...`
@@ -210,7 +215,7 @@ pub(super) fn group_config(
         let value = if names_topic { session.names.wire(&value).to_string() } else { value };
         configs.push((config, SET, Some(value)));
     }
-    alter(session, GROUP, &name, configs)
+    alter(session, GROUP, &name, configs, false)
 }
 
 fn alter(
@@ -218,6 +223,7 @@ fn alter(
     kind: i8,
     name: &str,
     configs: Vec<(String, i8, Option<String>)>,
+    told: bool,
 ) -> Result<String, CommandError> {
     let resource_name = resource_name(session, kind, name);
     let resource = AlterConfigsResource {
@@ -248,7 +254,8 @@ fn alter(
         })?;
         session.settle();
     }
-    Ok(format!("{}\n", error(result.error_code)))
+    let message = result.error_message.as_ref().filter(|_| told);
+    Ok(with_message(session, result.error_code, message) + "\n")
 }
 
 fn describe(
@@ -262,35 +269,48 @@ fn describe(
         resource_name: name,
         configuration_keys: keys.map(|keys| keys.into_iter().map(Into::into).collect()),
     };
-    let request = DescribeConfigsRequest { resources: vec![resource], ..DescribeConfigsRequest::default() };
+    let request = DescribeConfigsRequest {
+        resources: vec![resource],
+        include_synonyms: true,
+        ..DescribeConfigsRequest::default()
+    };
     session.call(&request, 4)
 }
 
-/// `describe-configs topic|group|broker NAME [keys=a,b]`
+/// `describe-configs topic|group|broker|client-metrics NAME [told] [keys=a,b]`
+///
+/// With `told`, Kafka's words and the values of other layers are shown.
 pub(super) fn describe_configs(
     session: &mut Session<'_>,
     arguments: &mut Arguments,
 ) -> Result<String, CommandError> {
     let kind = resource_type(&arguments.word("resource type")?)?;
     let name = arguments.word("resource name")?;
+    let told = arguments.flag("told");
     let wire_name = resource_name(session, kind, &name);
     let answer = describe(session, kind, wire_name, arguments.list("keys"))?;
     let result = answer.results.first().ok_or("no resource in the answer")?;
     if result.error_code != 0 {
-        return Ok(format!("{}\n", error(result.error_code)));
+        let message = result.error_message.as_ref().filter(|_| told);
+        return Ok(with_message(session, result.error_code, message) + "\n");
     }
     let mut lines: Vec<String> = result
         .configs
         .iter()
         .map(|config| {
             let value = config.value.as_deref().unwrap_or("null");
+            let others = config.synonyms.iter().filter(|_| told).map(|synonym| {
+                let value = synonym.value.as_deref().unwrap_or("null");
+                format!(" {}={value}:{}", &*synonym.name, source(synonym.source))
+            });
             format!(
-                "{}={value} {} {}{}{}\n",
+                "{}={value} {} {}{}{}{}\n",
                 &*config.name,
                 source(config.config_source),
                 value_type(config.config_type),
                 if config.read_only { " read-only" } else { "" },
                 if config.is_sensitive { " sensitive" } else { "" },
+                others.collect::<String>(),
             )
         })
         .collect();
@@ -298,7 +318,7 @@ pub(super) fn describe_configs(
     Ok(lines.concat())
 }
 
-/// `list-config-resources [types=topic,broker,group,8,16] [version=1]`: those of this run.
+/// `list-config-resources [types=topic,broker,group,client-metrics,8] [version=1]`: those of this run.
 pub(super) fn list_config_resources(
     session: &mut Session<'_>,
     arguments: &mut Arguments,
@@ -332,6 +352,7 @@ fn source(code: i8) -> &'static str {
         3 => "default-broker",
         4 => "static-broker",
         5 => "default",
+        7 => "client-metrics",
         8 => "group",
         _ => "other",
     }

@@ -4,6 +4,7 @@ use std::fmt;
 
 use sharemark_protocol::ErrorCode;
 
+use super::client_metrics::check_client_metrics;
 use super::{ConfigResource, DynamicConfigs, MIN_INSYNC_REPLICAS};
 use crate::config::broker_config::listener_independent_key;
 use crate::config::key::{ConfigKey, ConfigType, UpdateMode};
@@ -15,6 +16,9 @@ const VALUE_BYTES_MAX: usize = 32_767;
 
 /// How many groups may have properties of their own, whether they exist or not. Kafka sets no limit.
 const GROUP_COUNT_MAX: usize = 10_000;
+
+/// How many subscriptions to the metrics of clients there may be. Kafka sets no limit.
+const SUBSCRIPTION_COUNT_MAX: usize = 10_000;
 
 /// How many properties one resource may have: brokers may be given ones that nobody knows. Kafka sets no limit.
 const PROPERTY_COUNT_MAX: usize = 1_000;
@@ -107,12 +111,29 @@ impl DynamicConfigs {
         if PROPERTY_COUNT_MAX < layer.len() {
             return Err(AlterError::Full("There are too many properties of this resource."));
         }
-        let is_new_group =
-            matches!(resource, ConfigResource::Group(_)) && !self.layers.contains_key(resource);
-        if is_new_group && GROUP_COUNT_MAX <= self.groups.len() {
-            return Err(AlterError::Full("There are too many groups with properties of their own."));
+        if !self.layers.contains_key(resource) {
+            self.check_room(resource)?;
         }
         Ok(ConfigChange { resource: resource.clone(), values })
+    }
+
+    /// Judges whether one more resource may have properties of its own.
+    fn check_room(&self, resource: &ConfigResource) -> Result<(), AlterError> {
+        let is_subscription = |other: &&ConfigResource| matches!(other, ConfigResource::ClientMetrics(_));
+        match resource {
+            ConfigResource::Group(_) if GROUP_COUNT_MAX <= self.groups.len() => {
+                Err(AlterError::Full("There are too many groups with properties of their own."))
+            }
+            ConfigResource::ClientMetrics(_)
+                if SUBSCRIPTION_COUNT_MAX <= self.resources().filter(is_subscription).count() =>
+            {
+                Err(AlterError::Full("There are too many subscriptions to the metrics of clients."))
+            }
+            ConfigResource::Topic(_)
+            | ConfigResource::Broker(_)
+            | ConfigResource::Group(_)
+            | ConfigResource::ClientMetrics(_) => Ok(()),
+        }
     }
 
     fn new_value(
@@ -128,7 +149,9 @@ impl DynamicConfigs {
             AlterOperation::Append(items) => ("APPEND", items),
             AlterOperation::Subtract(items) => ("SUBTRACT", items),
         };
-        let key = self.key_of(resource, name);
+        // Kafka does not know which properties of a subscription are lists.
+        let has_lists = !matches!(resource, ConfigResource::ClientMetrics(_));
+        let key = self.key_of(resource, name).filter(|_| has_lists);
         if key.is_none_or(|key| key.kind != ConfigType::List) {
             let text = format!("Can't {verb} to key {name} because its type is not LIST.");
             return Err(AlterError::Invalid(text));
@@ -156,6 +179,7 @@ impl DynamicConfigs {
         match resource {
             ConfigResource::Topic(_) => self.profile().topic_key(name),
             ConfigResource::Group(_) => self.profile().group_key(name),
+            ConfigResource::ClientMetrics(_) => self.profile().client_metrics_key(name),
             ConfigResource::Broker(_) => listener_independent_key(self.profile(), name),
         }
     }
@@ -175,6 +199,7 @@ impl DynamicConfigs {
                 self.check_values(resource, layer, "Unknown group config name")?;
                 self.check_group(layer)
             }
+            ConfigResource::ClientMetrics(_) => check_client_metrics(self.profile(), layer),
             ConfigResource::Broker(node) => {
                 self.check_update_modes(node.is_some(), operations)?;
                 self.check_values(resource, layer, "Unknown config name")?;
@@ -194,7 +219,9 @@ impl DynamicConfigs {
                 Some(key) => {
                     key.parse(value).map_err(|error| match resource {
                         ConfigResource::Broker(_) => AlterError::Request(error.to_string()),
-                        ConfigResource::Topic(_) | ConfigResource::Group(_) => AlterError::Value(error),
+                        ConfigResource::Topic(_)
+                        | ConfigResource::Group(_)
+                        | ConfigResource::ClientMetrics(_) => AlterError::Value(error),
                     })?;
                 }
                 // Kafka keeps a broker property that it does not know: a plug-in may know it.

@@ -21,6 +21,8 @@ pub enum ConfigSource {
     Default,
     /// Set on the group.
     Group,
+    /// Set on the subscription to the metrics of clients.
+    ClientMetrics,
 }
 
 impl ConfigSource {
@@ -32,7 +34,18 @@ impl ConfigSource {
             Self::DynamicDefaultBroker => 3,
             Self::StaticBroker => 4,
             Self::Default => 5,
+            Self::ClientMetrics => 7,
             Self::Group => 8,
+        }
+    }
+
+    /// Returns the layer of what is set on `resource` itself.
+    pub(super) const fn set_on(resource: &ConfigResource) -> Self {
+        match resource {
+            ConfigResource::Topic(_) => Self::Topic,
+            ConfigResource::Group(_) => Self::Group,
+            ConfigResource::ClientMetrics(_) => Self::ClientMetrics,
+            ConfigResource::Broker(_) => Self::DynamicBroker,
         }
     }
 }
@@ -101,6 +114,10 @@ impl DynamicConfigs {
                 let keys = self.profile().group_keys().filter(|key| is_shown(key) && is_wanted(key.name));
                 keys.map(|key| self.describe_own(node, resource, &key)).collect()
             }
+            ConfigResource::ClientMetrics(_) => {
+                let keys = self.profile().client_metrics_keys().filter(|key| is_wanted(key.name));
+                keys.map(|key| self.describe_own(node, resource, &key)).collect()
+            }
             ConfigResource::Broker(None) => {
                 let set = self.overrides(resource).map(|(name, _)| name).filter(|name| is_wanted(name));
                 set.map(|name| self.describe_broker(None, name)).collect()
@@ -125,11 +142,7 @@ impl DynamicConfigs {
         let value = self.resource_value(key, Some(resource), Some(node)).map(|(value, _)| value.to_string());
         let mut synonyms = Vec::new();
         if self.layers.get(resource).is_some_and(|layer| layer.contains_key(key.name)) {
-            let source = match resource {
-                ConfigResource::Topic(_) => ConfigSource::Topic,
-                ConfigResource::Group(_) => ConfigSource::Group,
-                ConfigResource::Broker(_) => ConfigSource::DynamicBroker,
-            };
+            let source = ConfigSource::set_on(resource);
             synonyms.push(DescribedSynonym { name: key.name.to_owned(), value: value.clone(), source });
         }
         match (key.synonyms.first(), resource, key.default) {

@@ -11,7 +11,10 @@ pub(super) fn write(config: &BrokerConfig) -> String {
         let (listen, advertised) = (endpoint(&listener.listen), endpoint(&listener.advertised));
         json!({"name": listener.name, "listen": listen, "advertised": advertised})
     };
-    let node = |node: &NodeConfig| json!({"id": node.id.get(), "listeners": node.listeners.iter().map(listener).collect::<Vec<_>>()});
+    let node = |node: &NodeConfig| {
+        let listeners: Vec<_> = node.listeners.iter().map(listener).collect();
+        json!({"id": node.id.get(), "listeners": listeners, "rack": node.rack})
+    };
     let features: Map<String, Value> =
         config.features.iter().map(|it| (it.name.to_owned(), it.level.into())).collect();
     let properties: Map<String, Value> =
@@ -70,7 +73,8 @@ fn builder(value: &Value) -> Option<ConfigBuilder> {
 fn read_node(value: &Value) -> Option<NodeConfig> {
     let id = i32::try_from(value["id"].as_i64()?).ok().filter(|id| 0 <= *id)?;
     let listeners = value["listeners"].as_array()?.iter().map(read_listener).collect::<Option<_>>()?;
-    Some(NodeConfig { id: NodeId::new(id), listeners })
+    let rack = value["rack"].as_str().map(str::to_owned);
+    Some(NodeConfig { id: NodeId::new(id), listeners, rack })
 }
 
 fn read_listener(value: &Value) -> Option<Listener> {

@@ -69,9 +69,7 @@ final class BrokerProcess {
             "--control", "127.0.0.1:0", "--brokers", String.valueOf(wanted.brokers())));
         wanted.properties().forEach((key, value) -> command.addAll(List.of("-c", key + "=" + value)));
         wanted.features().forEach((name, level) -> command.addAll(List.of("--feature", name + "=" + level)));
-        if (!wanted.racks().isEmpty()) {
-            throw new IllegalArgumentException("the test asks for what is not built: broker.rack of a node");
-        }
+        wanted.racks().forEach((node, rack) -> command.addAll(List.of("-c", "node." + node + ".broker.rack=" + rack)));
         return new ProcessBuilder(command);
     }
 
