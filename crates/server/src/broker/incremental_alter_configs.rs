@@ -133,7 +133,8 @@ pub(super) fn repeated_resources<'a>(
     resources.filter(|resource| !seen.insert(*resource)).collect()
 }
 
-/// Judges how a resource and its properties are named; returns the names. `nulls` are those without the value they need.
+/// Judges how a resource and its properties are named; returns the names. `nulls` are those without the value they
+/// need.
 pub(super) fn decide_altered_names<'a>(
     is_once: bool,
     mut names: impl Iterator<Item = &'a str>,

@@ -54,7 +54,8 @@ fn check_interval(ms: i64) -> Result<(), AlterError> {
         return Ok(());
     }
     Err(AlterError::Request(format!(
-        "Invalid value {ms} for {INTERVAL_MS}, interval must be between {INTERVAL_MS_MIN} and {INTERVAL_MS_MAX} (1 hour)"
+        "Invalid value {ms} for {INTERVAL_MS}, interval must be between {INTERVAL_MS_MIN} and {INTERVAL_MS_MAX} \
+         (1 hour)"
     )))
 }
 
