@@ -217,7 +217,7 @@ impl Broker {
         if self.are_apart(crossing.from, crossing.to) {
             return self.fail_crossing(now, crossing, attempt, ErrorCode::NetworkException);
         }
-        let reply = self.ask(now, crossing.to, &crossing.call);
+        let reply = self.ask(now, crossing.to, &crossing.call, 0 < attempt);
         self.conclude(now, crossing, attempt, reply);
     }
 
@@ -243,11 +243,11 @@ impl Broker {
         node.filter(|node| self.nodes.contains_key(node))
     }
 
-    /// Has the node that is called do what it is asked.
-    pub(super) fn ask(&mut self, now: Now, to: NodeId, call: &Call) -> Reply {
+    /// Has the node that is called do what it is asked. What `is_repeated` may have been done before.
+    pub(super) fn ask(&mut self, now: Now, to: NodeId, call: &Call, is_repeated: bool) -> Reply {
         match call {
             Call::InitialiseShareStates { states, .. } => {
-                let (done, failed) = self.initialise_share_states(now, to, states);
+                let (done, failed) = self.initialise_share_states(now, to, states, is_repeated);
                 Reply::Initialised(done, failed)
             }
             Call::DeleteShareStates { states, .. } => Reply::Done(self.delete_share_states(now, to, states)),

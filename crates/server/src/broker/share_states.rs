@@ -120,12 +120,14 @@ impl Broker {
         self.commit_state_records(now, node, at, std::slice::from_ref(&record))
     }
 
-    /// Initialises share partitions at `node`, and sorts them into those that are done and those that are not.
+    /// Initialises share partitions at `node`, and sorts them into those that are done and those that are not. What
+    /// `is_repeated` may have been done before.
     pub(super) fn initialise_share_states(
         &mut self,
         now: Now,
         node: NodeId,
         wanted: &InitialiseShareStates,
+        is_repeated: bool,
     ) -> (TopicPartitions, NotInitialised) {
         let (mut done, mut failed) = (TopicPartitions::new(), NotInitialised::new());
         let mut by_shard: BTreeMap<TopicIdPartition, Vec<StateRecord>> = BTreeMap::new();
@@ -138,11 +140,14 @@ impl Broker {
                 };
                 let initialize =
                     InitializeState { key: key.clone(), state_epoch: wanted.state_epoch, start_offset };
-                let decided = self
-                    .share_state_shard(node, &key)
-                    .and_then(|(at, shard)| Ok((at, shard.decide_initialize(&initialize, now.clock)?)));
+                let decided = self.share_state_shard(node, &key).and_then(|(at, shard)| {
+                    let is_done = is_repeated && shard.has_outrun(&initialize);
+                    let record = || shard.decide_initialize(&initialize, now.clock);
+                    Ok((at, if is_done { None } else { Some(record()?) }))
+                });
                 match decided {
-                    Ok((at, record)) => by_shard.entry(at).or_default().push(record),
+                    Ok((at, Some(record))) => by_shard.entry(at).or_default().push(record),
+                    Ok((_, None)) => drop(done.entry(topic.topic_id).or_default().insert(partition)),
                     Err(error) => drop(failed.entry(topic.topic_id).or_default().insert(partition, error)),
                 }
             }

@@ -112,6 +112,15 @@ impl ShareCoordinatorShard {
         Ok(StateRecord { key: key.clone(), change: StateChange::Snapshot(snapshot) })
     }
 
+    /// Returns whether a call that initialises a state was carried out before, so that its repetition must not take back
+    /// what was written since.
+    ///
+    /// One at the same state epoch that nobody has written to may have been initialised by an earlier call.
+    pub fn has_outrun(&self, initialize: &InitializeState) -> bool {
+        let state = self.states.get(&initialize.key);
+        state.is_some_and(|state| state.state_epoch == initialize.state_epoch && state.is_in_use())
+    }
+
     /// Decides a `ReadShareGroupState` request of a leader; `None` as its epoch is no fence.
     ///
     /// # Errors

@@ -104,6 +104,14 @@ impl ShareState {
         merged
     }
 
+    /// Returns whether anything was written since the state was initialised.
+    pub(super) fn is_in_use(&self) -> bool {
+        0 < self.update_count
+            || self.is_cold()
+            || !self.batches.as_slice().is_empty()
+            || self.delivery_complete_count.is_some_and(|count| 0 < count)
+    }
+
     /// Returns whether the latest snapshot was written only so that the log can be pruned.
     pub(super) fn is_cold(&self) -> bool {
         self.create_timestamp != self.write_timestamp

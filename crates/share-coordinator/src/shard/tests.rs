@@ -204,6 +204,22 @@ fn initialising_starts_afresh_unless_a_newer_generation_is_there() {
 }
 
 #[test]
+fn a_repeated_call_that_initialises_is_told_from_another_one() {
+    let mut log = Log::initialised();
+    let wanted = |state_epoch: i32, start: i64| InitializeState {
+        key: key("a"),
+        state_epoch: StateEpoch::new(state_epoch),
+        start_offset: Offset::new(start),
+    };
+    assert!(!log.shard.has_outrun(&wanted(2, -1)), "it may be initialised again, at another offset");
+    log.write(&write(&key("a"), 0, 0, &[batch(0, 1, Available, 1)])).unwrap();
+    assert!(log.shard.has_outrun(&wanted(2, -1)), "what was written since would be lost");
+    assert!(!log.shard.has_outrun(&wanted(3, 0)), "another generation is another call");
+    log.initialize(&key("a"), 3, Some(4)).unwrap();
+    assert!(!log.shard.has_outrun(&wanted(3, 7)));
+}
+
+#[test]
 fn a_full_shard_takes_no_more_share_partitions() {
     let mut log = Log::new(ShareCoordinatorConfig { share_partition_count_max: 1, ..config() });
     log.initialize(&key("a"), 2, None).unwrap();

@@ -71,12 +71,12 @@ impl Broker {
                 self.fail_what_is_too_much(now, kept);
             }
             FaultAction::Repeat => {
-                let reply = self.ask(now, crossing.to, &crossing.call);
-                let _second = self.ask(now, crossing.to, &crossing.call);
+                let reply = self.ask(now, crossing.to, &crossing.call, 0 < attempt);
+                let _second = self.ask(now, crossing.to, &crossing.call, true);
                 self.conclude(now, crossing, attempt, reply);
             }
             FaultAction::Disconnect => {
-                let _lost = self.ask(now, crossing.to, &crossing.call);
+                let _lost = self.ask(now, crossing.to, &crossing.call, 0 < attempt);
                 self.fail_crossing(now, crossing, attempt, ErrorCode::NetworkException);
             }
         }

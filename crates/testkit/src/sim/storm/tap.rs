@@ -8,7 +8,6 @@ use sharemark_protocol::messages::txn_share_acknowledge_request::TxnShareAcknowl
 use sharemark_protocol::messages::txn_share_acknowledge_response::TxnShareAcknowledgeResponse;
 use sharemark_protocol::messages::{RequestMessage, ResponseMessage};
 use sharemark_protocol::{ErrorCode, Offset, Producer, SharePartitionKey, TopicId, TopicIdPartition};
-use sharemark_share_coordinator::RecordState;
 
 use super::cluster::Connection;
 use super::coverage::Event;
@@ -130,13 +129,13 @@ impl Storm {
                 let Some(shadow) = self.watch.shadows.by_key.get(&key).filter(|_| leads) else { continue };
                 for acquired in &partition.acquired_records {
                     for offset in acquired.first_offset..=acquired.last_offset {
-                        let state = shadow.state(offset);
-                        let is_free = matches!(state, None | Some(RecordState::Available));
                         // In a lazy flush somebody may have changed it since.
                         let is_sure = !self.cluster.disk.is_lazy();
+                        let count = acquired.delivery_count;
                         assert!(
-                            is_free || !is_sure,
-                            "what is delivered is free: {offset} of {key:?} {state:?}"
+                            shadow.allows_delivery(offset, count) || !is_sure,
+                            "what is delivered is free: {offset} of {key:?}, {count} times, {:?}",
+                            shadow.entries.get(&offset)
                         );
                     }
                 }

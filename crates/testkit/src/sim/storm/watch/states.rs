@@ -71,8 +71,16 @@ impl Shadow {
     }
 
     /// Returns the stored state of a record; `None` if nothing is stored or it is below the start.
-    pub(in super::super) fn state(&self, offset: i64) -> Option<RecordState> {
+    fn state(&self, offset: i64) -> Option<RecordState> {
         self.entries.get(&offset).map(|entry| entry.state)
+    }
+
+    /// Returns whether what is stored of a record lets it have been delivered for the `count`-th time: it was free then,
+    /// unless what is stored came of that delivery.
+    pub(in super::super) fn allows_delivery(&self, offset: i64, count: i16) -> bool {
+        self.entries
+            .get(&offset)
+            .is_none_or(|entry| entry.state == RecordState::Available || count <= entry.delivery_count)
     }
 
     pub(in super::super) fn is_done(&self, offset: i64) -> bool {
