@@ -202,8 +202,9 @@ impl Call {
 }
 
 impl Broker {
-    /// Carries out a crossing: asks the node it is meant for, and goes on with the outcome at the one that called.
-    pub(super) fn carry_out(&mut self, now: Now, mut crossing: Crossing, attempt: u32) {
+    /// Carries out a crossing: asks the node it is meant for, and goes on with the outcome at the one that called. One that
+    /// `is_late` was kept back, and may have been made anew meanwhile.
+    pub(super) fn carry_out(&mut self, now: Now, mut crossing: Crossing, attempt: u32, is_late: bool) {
         if !self.nodes.contains_key(&crossing.from) {
             return; // Nobody is there to go on.
         }
@@ -217,7 +218,7 @@ impl Broker {
         if self.are_apart(crossing.from, crossing.to) {
             return self.fail_crossing(now, crossing, attempt, ErrorCode::NetworkException);
         }
-        let reply = self.ask(now, crossing.to, &crossing.call, 0 < attempt);
+        let reply = self.ask(now, crossing.to, &crossing.call, is_late || 0 < attempt);
         self.conclude(now, crossing, attempt, reply);
     }
 

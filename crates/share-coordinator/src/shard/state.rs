@@ -107,7 +107,6 @@ impl ShareState {
     /// Returns whether anything was written since the state was initialised.
     pub(super) fn is_in_use(&self) -> bool {
         0 < self.update_count
-            || self.is_cold()
             || !self.batches.as_slice().is_empty()
             || self.delivery_complete_count.is_some_and(|count| 0 < count)
     }

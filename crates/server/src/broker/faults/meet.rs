@@ -50,12 +50,12 @@ impl Broker {
         let is_lost = self.are_apart(crossing.from, crossing.to);
         let point = crossing.call.point().filter(|point| !is_lost && self.faults.watches(*point));
         let Some(point) = point else {
-            self.carry_out(now, crossing, attempt);
+            self.carry_out(now, crossing, attempt, false);
             return;
         };
         let facts = self.facts_of_crossing(&crossing);
         let Some((id, action)) = self.faults.meet(point, &facts) else {
-            self.carry_out(now, crossing, attempt);
+            self.carry_out(now, crossing, attempt, false);
             return;
         };
         match action {
@@ -87,7 +87,7 @@ impl Broker {
         match kept {
             // A call that is made again may be lost again; one that was met once is not met twice.
             KeptBack::Crossing(crossing, attempt) if 0 < attempt => self.ask_again(now, *crossing, attempt),
-            KeptBack::Crossing(crossing, attempt) => self.carry_out(now, *crossing, attempt),
+            KeptBack::Crossing(crossing, attempt) => self.carry_out(now, *crossing, attempt, true),
             KeptBack::Request(request) => self.dispatch(now, *request),
             KeptBack::Output(output) => self.output(output),
         }

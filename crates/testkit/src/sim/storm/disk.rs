@@ -45,9 +45,11 @@ impl Disk {
         Some(number)
     }
 
-    /// Loses what is not durable; returns what is left, with the number of its last flush.
+    /// Loses what is not durable; returns what is left, with the number of its last flush. As long as nothing is durable
+    /// there is nothing to start again on, and nothing is lost.
     pub(super) fn crash(&mut self) -> Option<(FlushNumber, Broker)> {
+        let (number, broker) = self.durable.as_ref()?;
         self.taken.clear();
-        self.durable.as_ref().map(|(number, broker)| (*number, (**broker).clone()))
+        Some((*number, (**broker).clone()))
     }
 }
