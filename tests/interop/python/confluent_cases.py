@@ -215,6 +215,27 @@ def share_explicit():
 
 
 @case
+def share_close_releases():
+    topic, group = create_topic("close"), share_group()
+    send(topic, numbered(10))
+    with share_consumer(group, share_acknowledgement_mode="explicit") as consumer:
+        consumer.subscribe([topic])
+        for message in take(consumer, 10)[:3]:
+            consumer.acknowledge(message)
+        commit(consumer)
+        # It fails at the fourth, and closes with seven in its hands.
+    with share_consumer(group, share_acknowledgement_mode="explicit") as consumer:
+        consumer.subscribe([topic])
+        rest = take(consumer, 7)
+        same("what was left", numbered(10)[3:], [message.value().decode() for message in rest])
+        same("delivery counts", [2] * 7, [message.delivery_count() for message in rest])
+        for message in rest:
+            consumer.acknowledge(message)
+        commit(consumer)
+        nothing(consumer)
+
+
+@case
 def share_lock_lapses():
     topic, group = create_topic("lapse"), share_group(share_record_lock_duration_ms="1000")
     send(topic, ["slow"])
