@@ -95,7 +95,7 @@ struct ServeOptions {
     #[arg(long, value_name = "NAME[:PARTITIONS[:key=value,...]]")]
     topic: Vec<String>,
     /// Set a Kafka broker property; one that is not known is warned about and ignored (may be repeated). The rack of
-    /// one node is node.<ID>.broker.rack
+    /// one node is node.ID.broker.rack
     #[arg(short, long, value_name = "KEY=VALUE")]
     config: Vec<String>,
     /// Read a Kafka server.properties; --config and the other options win over it
