@@ -202,6 +202,17 @@ impl Call {
 }
 
 impl Broker {
+    /// Makes calls in this step, after what is being done; returns how many.
+    pub(super) fn cross_later(
+        &mut self,
+        from: NodeId,
+        calls: impl IntoIterator<Item = (NodeId, Call)>,
+    ) -> usize {
+        let before = self.crossings.len();
+        self.crossings.extend(calls.into_iter().map(|(to, call)| Crossing { from, to, call }));
+        self.crossings.len() - before
+    }
+
     /// Carries out a crossing: asks the node it is meant for, and goes on with the outcome at the one that called. One that
     /// `is_late` was kept back, and may have been made anew meanwhile.
     pub(super) fn carry_out(&mut self, now: Now, mut crossing: Crossing, attempt: u32, is_late: bool) {

@@ -17,7 +17,7 @@ use sharemark_share_coordinator::StateSummary;
 
 use super::Broker;
 use super::authorize::{Operation, Resource, authorize};
-use super::crossing::{Call, Crossing};
+use super::crossing::Call;
 use super::input::Origin;
 use super::operations::{Operation as Waiting, OperationId};
 
@@ -158,13 +158,7 @@ impl Broker {
         operation.outstanding = by_node.len();
         let Some(node) = self.nodes.get_mut(&from) else { return };
         let id = node.operations.begin(Waiting::DescribeShareGroupOffsets(Box::new(operation)));
-        for (to, keys) in by_node {
-            self.crossings.push_back(Crossing {
-                from,
-                to,
-                call: Call::SummariseShareStates { keys, then: id },
-            });
-        }
+        self.cross_later(from, calls_to_summarise(by_node, id));
     }
 
     /// Returns the calls that tell states in short: one to each node that keeps some of them.
@@ -174,8 +168,7 @@ impl Broker {
         keys: &[SharePartitionKey],
         then: OperationId,
     ) -> Vec<(NodeId, Call)> {
-        let by_node = self.share_coordinators_of(from, keys).into_iter();
-        by_node.map(|(to, keys)| (to, Call::SummariseShareStates { keys, then })).collect()
+        calls_to_summarise(self.share_coordinators_of(from, keys), then).collect()
     }
 
     fn share_coordinators_of<'a>(
@@ -253,6 +246,13 @@ fn summarised(
 
 fn unknown(partition_index: i32) -> DescribeShareGroupOffsetsResponsePartition {
     failed(partition_index, ErrorCode::None)
+}
+
+fn calls_to_summarise(
+    by_node: BTreeMap<NodeId, Vec<SharePartitionKey>>,
+    then: OperationId,
+) -> impl Iterator<Item = (NodeId, Call)> {
+    by_node.into_iter().map(move |(to, keys)| (to, Call::SummariseShareStates { keys, then }))
 }
 
 fn failed(partition_index: i32, error: ErrorCode) -> DescribeShareGroupOffsetsResponsePartition {

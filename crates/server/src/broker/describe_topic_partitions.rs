@@ -8,7 +8,7 @@ use sharemark_protocol::messages::describe_topic_partitions_response::{
     Cursor, DescribeTopicPartitionsResponse, DescribeTopicPartitionsResponsePartition,
     DescribeTopicPartitionsResponseTopic,
 };
-use sharemark_protocol::{ErrorCode, LeaderEpoch, NodeId, TopicIdPartition};
+use sharemark_protocol::{ErrorCode, LeaderEpoch, NodeId};
 
 use super::Broker;
 use super::authorize::{Operation, Resource, authorize};
@@ -85,17 +85,15 @@ impl Broker {
         count: usize,
     ) -> DescribeTopicPartitionsResponseTopic {
         let running = self.running_seen_by(node);
-        let described = |(partition, index): (&Partition, i32)| {
-            let at = TopicIdPartition { topic_id: topic.id, partition: index };
-            let leader = self.leadership_of(node, at, partition);
-            described_partition(partition, index, leader, running)
-        };
+        let partitions = self.partitions_seen_by(node, topic).skip(first).take(count);
+        let partitions = partitions
+            .map(|(partition, index, leader)| described_partition(partition, index, leader, running));
         DescribeTopicPartitionsResponseTopic {
             error_code: ErrorCode::None.code(),
             name: Some((&*topic.name).into()),
             topic_id: topic.id,
             is_internal: topic.is_internal(),
-            partitions: topic.partitions.iter().zip(0..).skip(first).take(count).map(described).collect(),
+            partitions: partitions.collect(),
             topic_authorized_operations: TOPIC_OPERATIONS,
         }
     }

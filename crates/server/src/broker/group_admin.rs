@@ -25,7 +25,7 @@ use tracing::info;
 
 use super::Broker;
 use super::authorize::{Operation, Resource, authorize};
-use super::crossing::{Call, Crossing};
+use super::crossing::Call;
 use super::input::{Now, Origin};
 use super::operations::{Operation as Waiting, OperationId};
 
@@ -277,9 +277,7 @@ impl Broker {
     /// Asks the share coordinators to drop states; returns how many are asked.
     fn cross_to_delete(&mut self, from: NodeId, wanted: &DeleteShareStates, then: OperationId) -> usize {
         let calls = self.calls_to_delete(from, wanted, then);
-        let count = calls.len();
-        self.crossings.extend(calls.into_iter().map(|(to, call)| Crossing { from, to, call }));
-        count
+        self.cross_later(from, calls)
     }
 
     /// Returns the calls that drop states: one to each node that leads some of them.

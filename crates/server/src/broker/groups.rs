@@ -14,7 +14,7 @@ use super::Broker;
 use super::authorize::{Operation, Resource, authorize};
 use super::cluster::{CONSUMER_OFFSETS, SHARE_GROUP_STATE};
 use super::coordinators::record_offset;
-use super::crossing::{Call, Crossing};
+use super::crossing::Call;
 use super::input::{Now, Origin};
 use super::operations::OperationId;
 
@@ -123,9 +123,7 @@ impl Broker {
         then: Option<OperationId>,
     ) -> usize {
         let calls = self.calls_to_initialise(from, wanted, then);
-        let count = calls.len();
-        self.crossings.extend(calls.into_iter().map(|(to, call)| Crossing { from, to, call }));
-        count
+        self.cross_later(from, calls)
     }
 
     /// Returns the calls that initialise share partitions: one to each node that leads some of their states.

@@ -25,7 +25,7 @@ impl Broker {
         known_epoch: i32,
     ) -> Result<&Partition, ErrorCode> {
         let partition = self.cluster.partition(at).ok_or(ErrorCode::UnknownTopicOrPartition)?;
-        let (leader, epoch) = self.leadership(node, at).ok_or(ErrorCode::UnknownTopicOrPartition)?;
+        let (leader, epoch) = self.leadership_of(node, at, partition);
         let epoch = epoch.get();
         if 0 <= known_epoch && known_epoch < epoch {
             return Err(ErrorCode::FencedLeaderEpoch);

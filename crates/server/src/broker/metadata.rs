@@ -9,7 +9,7 @@ use sharemark_protocol::messages::metadata_request::{MetadataRequest, MetadataRe
 use sharemark_protocol::messages::metadata_response::{
     MetadataResponse, MetadataResponseBroker, MetadataResponsePartition, MetadataResponseTopic,
 };
-use sharemark_protocol::{ErrorCode, LeaderEpoch, NodeId, TopicId, TopicIdPartition};
+use sharemark_protocol::{ErrorCode, LeaderEpoch, NodeId, TopicId};
 
 use super::Broker;
 use super::authorize::{Operation, Resource, authorize};
@@ -147,17 +147,15 @@ impl Broker {
     /// Describes a topic as `node` sees it.
     fn described_topic(&self, node: NodeId, topic: &Topic, operations: i32) -> MetadataResponseTopic {
         let running = self.running_seen_by(node);
-        let described = |(partition, index): (&Partition, i32)| {
-            let at = TopicIdPartition { topic_id: topic.id, partition: index };
-            let leader = self.leadership_of(node, at, partition);
-            described_partition(partition, index, leader, running)
-        };
+        let partitions = self
+            .partitions_seen_by(node, topic)
+            .map(|(partition, index, leader)| described_partition(partition, index, leader, running));
         MetadataResponseTopic {
             error_code: ErrorCode::None.code(),
             name: Some((&*topic.name).into()),
             topic_id: topic.id,
             is_internal: topic.is_internal(),
-            partitions: topic.partitions.iter().zip(0..).map(described).collect(),
+            partitions: partitions.collect(),
             topic_authorized_operations: operations,
         }
     }
@@ -172,7 +170,8 @@ fn decide_metadata(version: i16, request: &MetadataRequest) -> Result<(), ErrorC
     Ok(())
 }
 
-fn refused(request: &MetadataRequest, error: ErrorCode) -> MetadataResponse {
+/// Returns the answer that says `error` of all that is asked.
+pub(super) fn refused(request: &MetadataRequest, error: ErrorCode) -> MetadataResponse {
     let topics = request
         .topics
         .iter()

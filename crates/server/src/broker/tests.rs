@@ -14,7 +14,7 @@ use sharemark_protocol::messages as m;
 use sharemark_protocol::messages::{RequestMessage, ResponseMessage};
 use sharemark_protocol::{NodeId, Producer, Timestamp, TopicId};
 
-use super::{Broker, ConnectionId, Input, ListenerId, Now, Origin, Output, Principal, Request};
+use super::{Broker, Command, ConnectionId, Input, ListenerId, Now, Origin, Output, Principal, Request};
 use crate::config::{BrokerConfig, ConfigBuilder};
 
 /// A broker whose two clocks are one.
@@ -39,19 +39,29 @@ impl Core {
         Self { broker, now, node: NodeId::new(0), connection: 1_000 }
     }
 
+    fn clocks(&self) -> Now {
+        Now { clock: self.now, real: self.now }
+    }
+
     fn handle(&mut self, input: Input) {
-        self.broker.handle(Now { clock: self.now, real: self.now }, input);
+        self.broker.handle(self.clocks(), input);
         self.check();
+    }
+
+    /// Does something that succeeds, and returns the number of a fault that it installed.
+    fn command(&mut self, command: Command) -> Option<u64> {
+        let outcome = self.broker.handle_command(self.clocks(), command).unwrap();
+        self.check();
+        outcome
     }
 
     /// Flushes what was written, and checks what must hold between two inputs.
     fn check(&mut self) {
         while let Some(flush) = self.broker.poll_flush() {
-            let now = Now { clock: self.now, real: self.now };
-            self.broker.handle(now, Input::Flushed(flush.number));
+            self.broker.handle(self.clocks(), Input::Flushed(flush.number));
         }
         self.broker.check_invariants();
-        self.broker.check_replay_equals_live(Now { clock: self.now, real: self.now });
+        self.broker.check_replay_equals_live(self.clocks());
     }
 
     fn advance(&mut self, ms: i64) {

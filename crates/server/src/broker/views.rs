@@ -7,7 +7,7 @@ use sharemark_log::{Isolation, ReadBatch};
 use sharemark_protocol::{ApiKey, LeaderEpoch, NodeId, Offset, TopicIdPartition};
 
 use super::Broker;
-use super::cluster::Partition;
+use super::cluster::{Partition, Topic};
 use super::node::Node;
 
 /// What a node knew when it was cut off.
@@ -84,6 +84,19 @@ impl Broker {
     ) -> (NodeId, LeaderEpoch) {
         let old = self.old_view(node).and_then(|view| view.partitions.get(&at));
         old.map_or((partition.leader, partition.leader_epoch), |seen| (seen.leader, seen.leader_epoch))
+    }
+
+    /// Returns the partitions of a topic with their numbers, and their leaders and epochs as `node` sees them.
+    pub(super) fn partitions_seen_by<'a>(
+        &'a self,
+        node: NodeId,
+        topic: &'a Topic,
+    ) -> impl Iterator<Item = (&'a Partition, i32, (NodeId, LeaderEpoch))> {
+        let topic_id = topic.id;
+        topic.partitions.iter().zip(0..).map(move |(partition, index)| {
+            let at = TopicIdPartition { topic_id, partition: index };
+            (partition, index, self.leadership_of(node, at, partition))
+        })
     }
 
     /// Returns the leader of a partition, as `node` sees it.

@@ -8,8 +8,9 @@ use sharemark_protocol::messages::{RequestMessage, ResponseMessage};
 
 use self::odd::{
     refused_add_partitions, refused_delete_topics, refused_find_coordinator, refused_log_dirs,
-    refused_markers, refused_metadata, refused_offset_fetch, refused_quotas,
+    refused_markers, refused_offset_fetch, refused_quotas,
 };
+use super::super::metadata;
 
 /// Matches requests whose answers have one error for all of it.
 macro_rules! whole {
@@ -199,7 +200,7 @@ fn refused_by_name(request: &RequestMessage, error: ErrorCode) -> Option<Respons
     let answer = match request {
         RequestMessage::FindCoordinator(request) => refused_find_coordinator(request, error),
         RequestMessage::OffsetFetch(request) => refused_offset_fetch(request, error),
-        RequestMessage::Metadata(request) => refused_metadata(request, error),
+        RequestMessage::Metadata(request) => ResponseMessage::Metadata(metadata::refused(request, error)),
         RequestMessage::DeleteTopics(request) => refused_delete_topics(request, error),
         RequestMessage::DescribeTopicPartitions(request) => each!(
             error, DescribeTopicPartitions,

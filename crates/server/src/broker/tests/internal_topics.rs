@@ -4,7 +4,7 @@ use sharemark_protocol::messages as m;
 use sharemark_protocol::messages::{RequestMessage, ResponseMessage};
 use sharemark_protocol::{ErrorCode, Producer, TopicIdPartition};
 
-use super::{BatchBuilder, Core, Now, as_share_fetch, produce, produce_errors};
+use super::{BatchBuilder, Core, as_share_fetch, produce, produce_errors};
 
 /// Lets the latest of all deadlines pass, and checks that none is left behind.
 fn assert_deadlines_pass(core: &mut Core) {
@@ -135,7 +135,7 @@ fn what_compaction_and_pruning_leave_says_the_same() {
             let topic = core.broker.cluster.topic_named(name).unwrap();
             let (topic_id, count) = (topic.id, topic.partitions.len());
             for partition in 0..i32::try_from(count).unwrap() {
-                let now = Now { clock: core.now, real: core.now };
+                let now = core.clocks();
                 core.broker.shrink(now, TopicIdPartition { topic_id, partition });
             }
         }

@@ -5,23 +5,19 @@ use sharemark_protocol::messages::{RequestMessage, ResponseMessage};
 use sharemark_protocol::{ErrorCode, NodeId};
 use sharemark_share_coordinator::RecordState;
 
-use super::{BatchBuilder, Core, Now, Output, as_share_fetch, produce, produce_errors};
-use crate::broker::{NodeProblem, NodeState};
+use super::{BatchBuilder, Core, Output, as_share_fetch, produce, produce_errors};
+use crate::broker::{Command, NodeProblem, NodeState};
 
 pub(super) const ACCEPT: i8 = 1;
 pub(super) const RELEASE: i8 = 2;
 
 impl Core {
     pub(super) fn isolate(&mut self, id: NodeId) {
-        let now = Now { clock: self.now, real: self.now };
-        self.broker.isolate_node(now, id).unwrap();
-        self.check();
+        self.command(Command::IsolateNode(id));
     }
 
     pub(super) fn rejoin(&mut self, id: NodeId) {
-        let now = Now { clock: self.now, real: self.now };
-        self.broker.rejoin_node(now, id).unwrap();
-        self.check();
+        self.command(Command::RejoinNode(id));
     }
 
     /// Produces one record to `t-0` at the node that is asked, and returns the error code.
@@ -233,7 +229,7 @@ fn what_the_controller_has_to_do_is_not_done_there() {
 #[test]
 fn a_node_is_cut_off_once_and_never_the_last() {
     let mut core = Core::with(|config| config.brokers(2));
-    let now = Now { clock: core.now, real: core.now };
+    let now = core.clocks();
     let (zero, one) = (NodeId::new(0), NodeId::new(1));
     assert_eq!(core.broker.isolate_node(now, NodeId::new(7)), Err(NodeProblem::Unknown));
     assert_eq!(core.broker.rejoin_node(now, zero), Err(NodeProblem::Connected));

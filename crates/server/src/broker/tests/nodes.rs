@@ -6,8 +6,8 @@ use sharemark_protocol::{ErrorCode, NodeId, Producer, Timestamp};
 use sharemark_share_coordinator::RecordState;
 
 use super::internal_topics::stage_as;
-use super::{BatchBuilder, Core, Now, produce, produce_errors};
-use crate::broker::{Fault, FaultAction, FaultPoint, NodeProblem, NodeState};
+use super::{BatchBuilder, Core, produce, produce_errors};
+use crate::broker::{Command, Fault, FaultAction, FaultPoint, NodeProblem, NodeState};
 
 impl Core {
     pub(super) fn of_three() -> Self {
@@ -15,15 +15,11 @@ impl Core {
     }
 
     pub(super) fn stop(&mut self, id: NodeId) {
-        let now = Now { clock: self.now, real: self.now };
-        self.broker.stop_node(now, id).unwrap();
-        self.check();
+        self.command(Command::StopNode(id));
     }
 
     pub(super) fn start(&mut self, id: NodeId) {
-        let now = Now { clock: self.now, real: self.now };
-        self.broker.start_node(now, id).unwrap();
-        self.check();
+        self.command(Command::StartNode(id));
     }
 
     pub(super) fn epoch_of(&self, topic: &str, partition: i32) -> i32 {
@@ -84,7 +80,7 @@ fn another_node_leads_what_a_stopped_one_led() {
 #[test]
 fn a_node_stops_and_starts_once() {
     let mut core = Core::with(|config| config.brokers(2).first_node_id(5));
-    let now = Now { clock: core.now, real: core.now };
+    let now = core.clocks();
     let (five, six) = (NodeId::new(5), NodeId::new(6));
     assert_eq!(core.broker.stop_node(now, NodeId::new(0)), Err(NodeProblem::Unknown));
     assert_eq!(core.broker.start_node(now, five), Err(NodeProblem::Running));
@@ -231,9 +227,7 @@ fn decided_ends_survive_each_node_that_has_to_hear_of_them() {
                 Some(RecordState::TxPending),
                 "{role:?}: nobody has heard of it"
             );
-            let now = Now { clock: core.now, real: core.now };
-            core.broker.delete_faults(now);
-            core.check();
+            core.command(Command::DeleteFaults);
             core.advance(1_000); // What met a node that is gone is sent again.
             check_end(&mut core, committed, &format!("{role:?} away"));
             come(&mut core, node);

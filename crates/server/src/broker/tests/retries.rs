@@ -4,8 +4,8 @@ use sharemark_protocol::messages as m;
 use sharemark_protocol::messages::{RequestMessage, ResponseMessage};
 use sharemark_protocol::{ErrorCode, NodeId};
 
-use super::{Core, Now, Output};
-use crate::broker::{Fault, FaultAction, FaultPoint};
+use super::{Core, Output};
+use crate::broker::{Command, Fault, FaultAction, FaultPoint};
 
 /// What passes before the second, third, fourth and fifth call, in milliseconds.
 const WAITS_MS: [i64; 4] = [2_000, 4_000, 8_000, 16_000];
@@ -16,9 +16,7 @@ impl Core {
     }
 
     fn remove(&mut self, fault: u64) {
-        let now = Now { clock: self.now, real: self.now };
-        self.broker.delete_fault(now, fault).unwrap();
-        self.check();
+        self.command(Command::DeleteFault(fault));
     }
 
     fn met(&self) -> u64 {

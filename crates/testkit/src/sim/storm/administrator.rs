@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use sharemark::broker::{Fault, FaultAction, FaultPoint, NodeState};
+use sharemark::broker::{Command, Fault, FaultAction, FaultPoint, NodeState};
 use sharemark_protocol::messages::{self as m, RequestMessage};
 use sharemark_protocol::{ErrorCode, NodeId, Producer};
 
@@ -38,14 +38,14 @@ impl Storm {
         }
         let node = *self.random.pick(&running);
         self.note_failover(node);
-        self.cluster.stop(node);
+        self.cluster.command(Command::StopNode(node));
     }
 
     pub(super) fn start_node(&mut self) {
         let stopped = self.cluster.nodes_that_are(NodeState::Stopped);
         if !stopped.is_empty() {
             let node = *self.random.pick(&stopped);
-            self.cluster.start(node);
+            self.cluster.command(Command::StartNode(node));
         }
     }
 
@@ -55,7 +55,7 @@ impl Storm {
         if 1 < connected.len() {
             let node = *self.random.pick(&connected);
             self.note_failover(node);
-            self.cluster.isolate(node);
+            self.cluster.command(Command::IsolateNode(node));
         }
     }
 
@@ -63,7 +63,7 @@ impl Storm {
         let isolated = self.cluster.nodes_that_are(NodeState::Isolated);
         if !isolated.is_empty() {
             let node = *self.random.pick(&isolated);
-            self.cluster.rejoin(node);
+            self.cluster.command(Command::RejoinNode(node));
         }
     }
 
@@ -118,7 +118,7 @@ impl Storm {
         };
         let count = u64::try_from(self.random.between(1, 3)).ok();
         let fault = Fault { count, ..Fault::new(at, action) };
-        let installed = self.cluster.change(|broker, _| broker.install_fault(fault));
+        let installed = self.cluster.command(Command::InstallFault(Box::new(fault)));
         self.faults.extend(installed);
     }
 
@@ -128,8 +128,7 @@ impl Storm {
         }
         let index = self.random.below(self.faults.len());
         let id = self.faults.swap_remove(index);
-        let deleted = self.cluster.change(|broker, now| broker.delete_fault(now, id));
-        assert!(deleted.is_ok(), "an installed fault is deleted: {deleted:?}");
+        self.cluster.command(Command::DeleteFault(id));
     }
 
     /// Crashes the process, if its disk knows what is durable.

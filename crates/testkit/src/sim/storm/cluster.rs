@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt::Write as _;
 
 use sharemark::broker::{
-    Broker, ConnectionId, Input, ListenerId, NodeState, Now, Origin, Output, Principal, Request,
+    Broker, Command, ConnectionId, Input, ListenerId, NodeState, Now, Origin, Output, Principal, Request,
 };
 use sharemark::config::BrokerConfig;
 use sharemark_protocol::messages::{RequestMessage, ResponseMessage};
@@ -150,33 +150,17 @@ impl Cluster {
         self.outcomes.pop_front()
     }
 
-    pub(super) fn stop(&mut self, node: NodeId) {
-        self.trace.note(self.now, &("stop", node));
-        let outcome = self.broker.stop_node(self.clocks(), node);
-        assert!(outcome.is_ok(), "a running node stops: {outcome:?}");
-        self.cut_connections_of(node);
+    /// Does something that succeeds, and takes what comes of it; returns the number of a fault that it installed.
+    pub(super) fn command(&mut self, command: Command) -> Option<u64> {
+        self.trace.note(self.now, &command);
+        let stopped = if let Command::StopNode(node) = command { Some(node) } else { None };
+        let outcome = self.broker.handle_command(self.clocks(), command);
+        assert!(outcome.is_ok(), "what the weather does can be done: {outcome:?}");
+        if let Some(node) = stopped {
+            self.cut_connections_of(node);
+        }
         self.carry_out();
-    }
-
-    pub(super) fn start(&mut self, node: NodeId) {
-        self.trace.note(self.now, &("start", node));
-        let outcome = self.broker.start_node(self.clocks(), node);
-        assert!(outcome.is_ok(), "a stopped node starts: {outcome:?}");
-        self.carry_out();
-    }
-
-    pub(super) fn isolate(&mut self, node: NodeId) {
-        self.trace.note(self.now, &("isolate", node));
-        let outcome = self.broker.isolate_node(self.clocks(), node);
-        assert!(outcome.is_ok(), "one of several nodes is cut off: {outcome:?}");
-        self.carry_out();
-    }
-
-    pub(super) fn rejoin(&mut self, node: NodeId) {
-        self.trace.note(self.now, &("rejoin", node));
-        let outcome = self.broker.rejoin_node(self.clocks(), node);
-        assert!(outcome.is_ok(), "a node that is cut off joins again: {outcome:?}");
-        self.carry_out();
+        outcome.ok().flatten()
     }
 
     /// Ends the process and starts it again on what is durable.
@@ -190,12 +174,12 @@ impl Cluster {
         self.broker = broker;
         self.handle(Input::Flushed(number));
         for node in self.running() {
-            self.stop(node);
+            self.command(Command::StopNode(node));
         }
         self.broker.delete_faults(self.clocks());
         while self.broker.poll_output().is_some() {} // What was on its way to the clients of before.
         for (node, _) in self.broker.inspect_nodes() {
-            self.start(node);
+            self.command(Command::StartNode(node));
         }
         self.sync();
     }
@@ -242,14 +226,6 @@ impl Cluster {
         if let Some(number) = self.disk.sync() {
             self.handle(Input::Flushed(number));
         }
-    }
-
-    /// Lets something else happen to the broker, and takes what comes of it.
-    pub(super) fn change<T>(&mut self, change: impl FnOnce(&mut Broker, Now) -> T) -> T {
-        let now = self.clocks();
-        let outcome = change(&mut self.broker, now);
-        self.carry_out();
-        outcome
     }
 
     fn handle(&mut self, input: Input) {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use sharemark::broker::NodeState;
+use sharemark::broker::{Command, NodeState};
 use sharemark_protocol::messages::ResponseMessage;
 use sharemark_protocol::{NodeId, SharePartitionKey};
 use sharemark_share_coordinator::RecordState;
@@ -41,13 +41,13 @@ impl Storm {
     fn clear_up(&mut self) {
         self.network.clear_up();
         for node in self.cluster.nodes_that_are(NodeState::Stopped) {
-            self.cluster.start(node);
+            self.cluster.command(Command::StartNode(node));
         }
         for node in self.cluster.nodes_that_are(NodeState::Isolated) {
-            self.cluster.rejoin(node);
+            self.cluster.command(Command::RejoinNode(node));
         }
         self.faults.clear();
-        self.cluster.change(|broker, now| broker.delete_faults(now));
+        self.cluster.command(Command::DeleteFaults);
         self.cluster.sync();
         self.settle();
         while self.network.next_arrival().is_some() {

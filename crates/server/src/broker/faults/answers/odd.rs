@@ -42,25 +42,6 @@ pub(super) fn refused_offset_fetch(
     })
 }
 
-pub(super) fn refused_metadata(
-    request: &m::metadata_request::MetadataRequest,
-    error: ErrorCode,
-) -> ResponseMessage {
-    use m::metadata_response::{MetadataResponse, MetadataResponseTopic};
-    let topics = request.topics.iter().flatten().map(|topic| MetadataResponseTopic {
-        error_code: error.code(),
-        name: Some(topic.name.clone().unwrap_or_default()),
-        topic_id: topic.topic_id,
-        ..MetadataResponseTopic::default()
-    });
-    ResponseMessage::Metadata(MetadataResponse {
-        controller_id: -1,
-        topics: topics.collect(),
-        error_code: error.code(),
-        ..MetadataResponse::default()
-    })
-}
-
 pub(super) fn refused_delete_topics(
     request: &m::delete_topics_request::DeleteTopicsRequest,
     error: ErrorCode,
