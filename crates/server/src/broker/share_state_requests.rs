@@ -31,6 +31,20 @@ fn key_of(group_id: &StrBytes, topic_id: TopicId, partition: i32) -> SharePartit
     SharePartitionKey { group_id: Arc::from(&**group_id), topic_id, partition }
 }
 
+/// Answers a request topic by topic: what `$judge` says of each partition that it names.
+macro_rules! results {
+    ($request:ident, $response:ident::$result:ident, $judge:ident) => {
+        ($request.topics.iter())
+            .map(|topic| $response::$result {
+                topic_id: topic.topic_id,
+                partitions: (topic.partitions.iter())
+                    .map(|asked| $judge(key_of(&$request.group_id, topic.topic_id, asked.partition), asked))
+                    .collect(),
+            })
+            .collect()
+    };
+}
+
 fn text(error: ErrorCode) -> Option<StrBytes> {
     (error != ErrorCode::None).then(|| error.name().into())
 }
@@ -64,24 +78,20 @@ impl Broker {
         origin: &Origin,
         request: &initialize_request::InitializeShareGroupStateRequest,
     ) {
-        let mut results = Vec::with_capacity(request.topics.len());
-        for topic in &request.topics {
-            let mut partitions = Vec::with_capacity(topic.partitions.len());
-            for asked in &topic.partitions {
-                let initialize = InitializeState {
-                    key: key_of(&request.group_id, topic.topic_id, asked.partition),
-                    state_epoch: StateEpoch::new(asked.state_epoch),
-                    start_offset: Offset::new(asked.start_offset),
-                };
-                let error = ErrorCode::of(&self.initialize_share_state(now, origin, &initialize));
-                partitions.push(initialize_response::PartitionResult {
-                    partition: asked.partition,
-                    error_code: error.code(),
-                    error_message: text(error),
-                });
+        let mut judge = |key, asked: &initialize_request::PartitionData| {
+            let initialize = InitializeState {
+                key,
+                state_epoch: StateEpoch::new(asked.state_epoch),
+                start_offset: Offset::new(asked.start_offset),
+            };
+            let error = ErrorCode::of(&self.initialize_share_state(now, origin, &initialize));
+            initialize_response::PartitionResult {
+                partition: asked.partition,
+                error_code: error.code(),
+                error_message: text(error),
             }
-            results.push(initialize_response::InitializeStateResult { topic_id: topic.topic_id, partitions });
-        }
+        };
+        let results = results!(request, initialize_response::InitializeStateResult, judge);
         let response = initialize_response::InitializeShareGroupStateResponse { results };
         self.answer(origin, ResponseMessage::InitializeShareGroupState(response));
     }
@@ -104,28 +114,22 @@ impl Broker {
         origin: &Origin,
         request: &read_request::ReadShareGroupStateRequest,
     ) {
-        let mut results = Vec::with_capacity(request.topics.len());
-        for topic in &request.topics {
-            let mut partitions = Vec::with_capacity(topic.partitions.len());
-            for asked in &topic.partitions {
-                let key = key_of(&request.group_id, topic.topic_id, asked.partition);
-                let outcome = self
-                    .decide_share_state_request(origin, &key)
-                    .and_then(|()| non_negative(asked.leader_epoch))
-                    .and_then(|epoch| self.read_share_state(now, origin.node, &key, LeaderEpoch::new(epoch)));
-                let error = ErrorCode::of(&outcome);
-                partitions.push(match outcome {
-                    Ok(state) => read_on_wire(asked.partition, &state),
-                    Err(_) => read_response::PartitionResult {
-                        partition: asked.partition,
-                        error_code: error.code(),
-                        error_message: text(error),
-                        ..read_response::PartitionResult::default()
-                    },
-                });
+        let mut judge = |key: SharePartitionKey, asked: &read_request::PartitionData| {
+            let outcome = self
+                .decide_share_state_request(origin, &key)
+                .and_then(|()| non_negative(asked.leader_epoch))
+                .and_then(|epoch| self.read_share_state(now, origin.node, &key, LeaderEpoch::new(epoch)));
+            match outcome {
+                Ok(state) => read_on_wire(asked.partition, &state),
+                Err(error) => read_response::PartitionResult {
+                    partition: asked.partition,
+                    error_code: error.code(),
+                    error_message: text(error),
+                    ..read_response::PartitionResult::default()
+                },
             }
-            results.push(read_response::ReadStateResult { topic_id: topic.topic_id, partitions });
-        }
+        };
+        let results = results!(request, read_response::ReadStateResult, judge);
         let response = read_response::ReadShareGroupStateResponse { results };
         self.answer(origin, ResponseMessage::ReadShareGroupState(response));
     }
@@ -136,24 +140,19 @@ impl Broker {
         origin: &Origin,
         request: &write_request::WriteShareGroupStateRequest,
     ) {
-        let mut results = Vec::with_capacity(request.topics.len());
-        for topic in &request.topics {
-            let mut partitions = Vec::with_capacity(topic.partitions.len());
-            for asked in &topic.partitions {
-                let key = key_of(&request.group_id, topic.topic_id, asked.partition);
-                let outcome = self
-                    .decide_share_state_request(origin, &key)
-                    .and_then(|()| write_of(key, asked))
-                    .and_then(|write| self.write_share_state(now, origin.node, &write));
-                let error = ErrorCode::of(&outcome);
-                partitions.push(write_response::PartitionResult {
-                    partition: asked.partition,
-                    error_code: error.code(),
-                    error_message: text(error),
-                });
+        let mut judge = |key: SharePartitionKey, asked: &write_request::PartitionData| {
+            let outcome = self
+                .decide_share_state_request(origin, &key)
+                .and_then(|()| write_of(key, asked))
+                .and_then(|write| self.write_share_state(now, origin.node, &write));
+            let error = ErrorCode::of(&outcome);
+            write_response::PartitionResult {
+                partition: asked.partition,
+                error_code: error.code(),
+                error_message: text(error),
             }
-            results.push(write_response::WriteStateResult { topic_id: topic.topic_id, partitions });
-        }
+        };
+        let results = results!(request, write_response::WriteStateResult, judge);
         let response = write_response::WriteShareGroupStateResponse { results };
         self.answer(origin, ResponseMessage::WriteShareGroupState(response));
     }
@@ -164,23 +163,18 @@ impl Broker {
         origin: &Origin,
         request: &delete_request::DeleteShareGroupStateRequest,
     ) {
-        let mut results = Vec::with_capacity(request.topics.len());
-        for topic in &request.topics {
-            let mut partitions = Vec::with_capacity(topic.partitions.len());
-            for asked in &topic.partitions {
-                let key = key_of(&request.group_id, topic.topic_id, asked.partition);
-                let outcome = self
-                    .decide_share_state_of_partition(origin, &key)
-                    .and_then(|()| self.delete_share_state(now, origin.node, &key));
-                let error = ErrorCode::of(&outcome);
-                partitions.push(delete_response::PartitionResult {
-                    partition: asked.partition,
-                    error_code: error.code(),
-                    error_message: text(error),
-                });
+        let mut judge = |key: SharePartitionKey, asked: &delete_request::PartitionData| {
+            let outcome = self
+                .decide_share_state_of_partition(origin, &key)
+                .and_then(|()| self.delete_share_state(now, origin.node, &key));
+            let error = ErrorCode::of(&outcome);
+            delete_response::PartitionResult {
+                partition: asked.partition,
+                error_code: error.code(),
+                error_message: text(error),
             }
-            results.push(delete_response::DeleteStateResult { topic_id: topic.topic_id, partitions });
-        }
+        };
+        let results = results!(request, delete_response::DeleteStateResult, judge);
         let response = delete_response::DeleteShareGroupStateResponse { results };
         self.answer(origin, ResponseMessage::DeleteShareGroupState(response));
     }
@@ -190,35 +184,29 @@ impl Broker {
         origin: &Origin,
         request: &summary_request::ReadShareGroupStateSummaryRequest,
     ) {
-        let mut results = Vec::with_capacity(request.topics.len());
-        for topic in &request.topics {
-            let mut partitions = Vec::with_capacity(topic.partitions.len());
-            for asked in &topic.partitions {
-                let key = key_of(&request.group_id, topic.topic_id, asked.partition);
-                let outcome = self
-                    .decide_share_state_of_partition(origin, &key)
-                    .and_then(|()| self.share_state_shard(origin.node, &key))
-                    .map(|(_, shard)| shard.summary(&key));
-                let error = ErrorCode::of(&outcome);
-                partitions.push(match outcome {
-                    Ok(summary) => summary_response::PartitionResult {
-                        partition: asked.partition,
-                        state_epoch: summary.state_epoch.get(),
-                        leader_epoch: summary.leader_epoch.get(),
-                        start_offset: Offset::to_wire(summary.start_offset),
-                        delivery_complete_count: summary.delivery_complete_count.unwrap_or(-1),
-                        ..summary_response::PartitionResult::default()
-                    },
-                    Err(_) => summary_response::PartitionResult {
-                        partition: asked.partition,
-                        error_code: error.code(),
-                        error_message: text(error),
-                        ..summary_response::PartitionResult::default()
-                    },
-                });
+        let judge = |key: SharePartitionKey, asked: &summary_request::PartitionData| {
+            let outcome = self
+                .decide_share_state_of_partition(origin, &key)
+                .and_then(|()| self.share_state_shard(origin.node, &key))
+                .map(|(_, shard)| shard.summary(&key));
+            match outcome {
+                Ok(summary) => summary_response::PartitionResult {
+                    partition: asked.partition,
+                    state_epoch: summary.state_epoch.get(),
+                    leader_epoch: summary.leader_epoch.get(),
+                    start_offset: Offset::to_wire(summary.start_offset),
+                    delivery_complete_count: summary.delivery_complete_count.unwrap_or(-1),
+                    ..summary_response::PartitionResult::default()
+                },
+                Err(error) => summary_response::PartitionResult {
+                    partition: asked.partition,
+                    error_code: error.code(),
+                    error_message: text(error),
+                    ..summary_response::PartitionResult::default()
+                },
             }
-            results.push(summary_response::ReadStateSummaryResult { topic_id: topic.topic_id, partitions });
-        }
+        };
+        let results = results!(request, summary_response::ReadStateSummaryResult, judge);
         let response = summary_response::ReadShareGroupStateSummaryResponse { results };
         self.answer(origin, ResponseMessage::ReadShareGroupStateSummary(response));
     }
