@@ -64,6 +64,18 @@ fn what_is_wrong_is_said_in_one_line() {
     assert_refused(&["--profile", "kafka-9"], 2, "kafka-9");
     assert_refused(&["--listen", "nonsense"], 2, "nonsense");
     assert_refused(&["--feature", "share.version=99"], 2, "share.version");
+    for (value, wanted) in [
+        ("share.txn.dialect=k96", "k96"),
+        ("share.txn.dialect=k95,off", "off goes with no other form"),
+        (
+            "listener.name.inner.share.txn.dialect=k93",
+            "listener.name.inner.share.txn.dialect is for no listener",
+        ),
+    ] {
+        assert_refused(&["-c", value], 2, wanted);
+        let stderr = run(&["-c", value]).stderr;
+        assert_eq!(String::from_utf8_lossy(&stderr).lines().count(), 1, "one line for {value}");
+    }
 }
 
 #[test]

@@ -12,6 +12,7 @@ mod offset;
 mod records;
 mod str_bytes;
 mod timestamp;
+mod txn_share_draft;
 
 pub use apis::{APIS, Api, ApiKey, Listed};
 pub use codec::{DecodeError, Message, MessageCodec, NEVER_FLEXIBLE, Reader, Writer};
@@ -26,6 +27,7 @@ pub use offset::{Offset, OffsetRange};
 pub use records::Records;
 pub use str_bytes::StrBytes;
 pub use timestamp::Timestamp;
+pub use txn_share_draft::TxnShareDraft;
 
 /// The messages, one module for each, generated from Kafka's schemas and ours.
 pub mod messages {

@@ -12,6 +12,7 @@ mod dynamic;
 mod features;
 mod group_keys;
 mod key;
+mod listener_apis;
 mod listeners;
 mod new_topic;
 #[cfg(feature = "plants")]
@@ -30,6 +31,7 @@ pub use dynamic::{
 };
 pub use features::{Feature, Features};
 pub use key::{ConfigKey, ConfigType, Rule, Synonym, UpdateMode};
+pub use listener_apis::ListenerApis;
 pub use listeners::{Endpoint, Listener, ListenerError, split_host_port};
 pub use new_topic::{NewTopic, is_legal_topic_name};
 #[cfg(feature = "plants")]

@@ -5,13 +5,15 @@
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use bytes::{BufMut, Bytes, BytesMut};
 use sharemark_protocol::messages as m;
-use sharemark_protocol::{DecodeError, Message, NEVER_FLEXIBLE};
+use sharemark_protocol::{DecodeError, Message, NEVER_FLEXIBLE, Reader, Writer};
 
 use m::api_versions_request::ApiVersionsRequest;
+use m::txn_share_acknowledge_request::TxnShareAcknowledgeRequest;
 
 /// The client id that requests carry.
 pub const CLIENT_ID: &str = "testkit";
@@ -99,11 +101,35 @@ requests! {
     share_group_heartbeat_request ShareGroupHeartbeatRequest -> share_group_heartbeat_response ShareGroupHeartbeatResponse,
     sync_group_request SyncGroupRequest -> sync_group_response SyncGroupResponse,
     txn_offset_commit_request TxnOffsetCommitRequest -> txn_offset_commit_response TxnOffsetCommitResponse,
+    txn_share_acknowledge_k93_request TxnShareAcknowledgeK93Request -> txn_share_acknowledge_response TxnShareAcknowledgeResponse,
     txn_share_acknowledge_request TxnShareAcknowledgeRequest -> txn_share_acknowledge_response TxnShareAcknowledgeResponse,
     unregister_broker_request UnregisterBrokerRequest -> unregister_broker_response UnregisterBrokerResponse,
     update_features_request UpdateFeaturesRequest -> update_features_response UpdateFeaturesResponse,
     write_share_group_state_request WriteShareGroupStateRequest -> write_share_group_state_response WriteShareGroupStateResponse,
     write_txn_markers_request WriteTxnMarkersRequest -> write_txn_markers_response WriteTxnMarkersResponse,
+}
+
+/// TxnShareAcknowledge of the draft with key 94: what key 95 has, under another number.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct TxnShareAcknowledgeK94Request(pub TxnShareAcknowledgeRequest);
+
+impl Message for TxnShareAcknowledgeK94Request {
+    const NAME: &'static str = "TxnShareAcknowledgeK94Request";
+    const API_KEY: i16 = 94;
+    const VERSIONS_VALID: RangeInclusive<i16> = TxnShareAcknowledgeRequest::VERSIONS_VALID;
+    const FIRST_FLEXIBLE: i16 = TxnShareAcknowledgeRequest::FIRST_FLEXIBLE;
+
+    fn encode(&self, version: i16, out: &mut Writer) {
+        self.0.encode(version, out);
+    }
+
+    fn decode(version: i16, reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        TxnShareAcknowledgeRequest::decode(version, reader).map(Self)
+    }
+}
+
+impl Request for TxnShareAcknowledgeK94Request {
+    type Response = m::txn_share_acknowledge_response::TxnShareAcknowledgeResponse;
 }
 
 /// Returns a request with its header, without the length before it.

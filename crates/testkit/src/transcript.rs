@@ -22,6 +22,7 @@ mod state_requests;
 mod target;
 mod topics;
 mod txn;
+mod txn_share_draft;
 mod warm_up;
 
 pub use self::core::CoreTarget;

@@ -6,7 +6,6 @@ use super::{decode_request, decode_response, encode_request, encode_response};
 use crate::messages::add_share_acks_to_txn_request::{AddShareAcksToTxnRequest, AddShareAcksTopic};
 use crate::messages::add_share_acks_to_txn_response::AddShareAcksToTxnResponse;
 use crate::messages::seed_txn_share_acknowledge_request as seed;
-use crate::messages::txn_share_acknowledge_k93_request as k93;
 use crate::messages::txn_share_acknowledge_request::{
     AcknowledgePartition, AcknowledgeTopic, AcknowledgementBatch, TxnShareAcknowledgeRequest,
 };
@@ -14,7 +13,7 @@ use crate::messages::txn_share_acknowledge_response::{
     PartitionData, TxnShareAcknowledgeResponse, TxnShareAcknowledgeTopicResponse,
 };
 use crate::messages::{RequestMessage, ResponseMessage};
-use crate::{ApiKey, DecodeError, ErrorCode, Message, TopicId};
+use crate::{ApiKey, DecodeError, ErrorCode, TopicId};
 
 const TOPIC_ID: TopicId = TopicId::from_bytes([
     0x00, 0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88, 0x99, 0xaa, 0xbb, 0xcc, 0xdd, 0xee, 0xff,
@@ -74,39 +73,6 @@ fn txn_share_acknowledge_of_key_95() {
             }],
         },
     );
-}
-
-#[test]
-fn txn_share_acknowledge_of_key_93() {
-    let batch = |first_offset, last_offset, acknowledge_type| k93::AcknowledgementBatch {
-        first_offset,
-        last_offset,
-        acknowledge_type,
-    };
-    let request = k93::TxnShareAcknowledgeK93Request {
-        transactional_id: Some("txn-1".into()),
-        group_id: "g1".into(),
-        producer_id: 4096,
-        producer_epoch: 7,
-        member_id: "member-1".into(),
-        member_epoch: 5,
-        topics: vec![k93::AcknowledgeTopic {
-            topic_id: TOPIC_ID,
-            partitions: vec![k93::AcknowledgePartition {
-                partition_index: 3,
-                acknowledgement_batches: vec![batch(10, 14, 1), batch(15, 15, 3)],
-            }],
-        }],
-    };
-    let frame = bytes(
-        "005d000000000001000163000674786e2d3103673100000000000010000007096d656d6265722d3100000005020011\
-         2233445566778899aabbccddeeff020000000303000000000000000a000000000000000e0100000000000000000f\
-         000000000000000f0300000000",
-    );
-    // The key is bound to a listener, so no table knows it: header of 12 bytes, then the body.
-    assert_eq!(request.to_bytes(0), frame.slice(12..));
-    assert_eq!(k93::TxnShareAcknowledgeK93Request::from_bytes(0, &frame.slice(12..)).unwrap(), request);
-    assert_eq!(decode_request(&frame), Err(DecodeError::UnknownApi));
 }
 
 #[test]

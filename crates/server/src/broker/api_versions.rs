@@ -55,16 +55,22 @@ impl Broker {
         let listener = self.listener_name(origin);
         let features = &self.cluster.features;
         let experimental = 3 <= features.share_version();
-        let api_keys = APIS
+        let apis = self.cluster.configs.start().listener_apis(listener);
+        let mut api_keys: Vec<_> = APIS
             .iter()
             .filter(|api| experimental || api.listed == Listed::Always)
-            .filter(|api| self.cluster.configs.start().knows(listener, api))
+            .filter(|api| apis.knows(api.key))
             .map(|api| ApiVersion {
                 api_key: api.key.to_wire(),
                 min_version: api.announced_min,
                 max_version: api.announced_max,
             })
             .collect();
+        if experimental {
+            let drafts = apis.drafts().iter();
+            api_keys.extend(drafts.map(|draft| ApiVersion { api_key: draft.key(), ..ApiVersion::default() }));
+            api_keys.sort_by_key(|api| api.api_key);
+        }
         let supported_features = features
             .iter()
             // Older clients take a minimum of 0 for a malformed feature.

@@ -4,7 +4,9 @@ use bytes::Bytes;
 use sharemark_protocol::messages::api_versions_response::{ApiVersion, ApiVersionsResponse};
 use sharemark_protocol::messages::request_header::RequestHeader;
 use sharemark_protocol::messages::{RequestMessage, ResponseMessage};
-use sharemark_protocol::{Api, ApiKey, DecodeError, ErrorCode, Reader, decode_request_header};
+use sharemark_protocol::{Api, ApiKey, DecodeError, ErrorCode, Reader, TxnShareDraft, decode_request_header};
+
+use crate::config::ListenerApis;
 
 /// A frame that can be answered.
 #[derive(Clone, Debug)]
@@ -27,15 +29,18 @@ pub enum Frame {
 }
 
 impl Frame {
-    /// Reads a frame, given without its length, on a listener that does not know `unknown_apis`.
+    /// Reads a frame, given without its length, on a listener with these APIs.
     ///
     /// # Errors
     ///
     /// If the API or the version is not served, or the bytes are no such request; the connection then closes.
-    pub fn read(bytes: &Bytes, unknown_apis: &[ApiKey]) -> Result<Self, DecodeError> {
+    pub fn read(bytes: &Bytes, apis: &ListenerApis) -> Result<Self, DecodeError> {
         let mut reader = Reader::new(bytes);
+        if let Some(draft) = apis.draft(reader.clone().read_i16()?) {
+            return read_draft(draft, bytes);
+        }
         let (api, header) = decode_request_header(&mut reader)?;
-        if unknown_apis.contains(&api.key) {
+        if !apis.knows(api.key) {
             return Err(DecodeError::UnknownApi);
         }
         let version = header.request_api_version;
@@ -46,6 +51,12 @@ impl Frame {
         reader.finish()?;
         Ok(Self::Request { header, message: Box::new(message) })
     }
+}
+
+/// Reads a request of an earlier draft; from here on it is one of key 95, and so is its answer.
+fn read_draft(draft: TxnShareDraft, bytes: &Bytes) -> Result<Frame, DecodeError> {
+    let (header, request) = draft.decode_request(bytes)?;
+    Ok(Frame::Request { header, message: Box::new(RequestMessage::TxnShareAcknowledge(request)) })
 }
 
 fn unknown_version(api: &Api, header: &RequestHeader) -> Result<Frame, DecodeError> {

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use sharemark_protocol::{Api, ApiKey, Listed, NodeId};
+use sharemark_protocol::NodeId;
 
 use super::builder::ConfigBuilder;
 use super::features::Features;
 use super::key::ConfigKey;
+use super::listener_apis::ListenerApis;
 use super::listeners::{Endpoint, Listener};
 use super::new_topic::NewTopic;
 #[cfg(feature = "plants")]
@@ -18,6 +19,9 @@ use super::value::{ConfigValue, split_list};
 /// The most bytes that a batch is decompressed to, whatever the configuration allows: a frame of a megabyte can
 /// stand for gigabytes.
 const DECOMPRESSED_BYTES_MAX: usize = 256 * 1024 * 1024;
+
+/// The property that says in which forms transactional acknowledgements come.
+pub(super) const TXN_DIALECT: &str = "share.txn.dialect";
 
 /// The property that says which rack a node is in.
 pub(super) const BROKER_RACK: &str = "broker.rack";
@@ -108,10 +112,10 @@ impl BrokerConfig {
         if self.profile == Profile::Kafka44 {
             return Vec::new();
         }
-        let own = format!("listener.name.{}.share.txn.dialect", listener.to_ascii_lowercase());
+        let own = own_txn_dialect(listener);
         let names = match self.properties.get(&own) {
             Some(text) => split_list(text),
-            None => match self.value("share.txn.dialect") {
+            None => match self.value(TXN_DIALECT) {
                 Some(ConfigValue::List(names)) => names,
                 _ => Vec::new(),
             },
@@ -119,17 +123,9 @@ impl BrokerConfig {
         names.iter().filter_map(|name| TxnDialect::parse(name)).collect()
     }
 
-    /// Returns whether the listener called `listener` knows `api`: what is Kafka's own always, transactional
-    /// acknowledgements in the wire forms chosen for it.
-    pub fn knows(&self, listener: &str, api: &Api) -> bool {
-        match (api.listed, api.key) {
-            (Listed::Always, _) => true,
-            (
-                Listed::WithTxnShareAcknowledge,
-                ApiKey::AddShareAcksToTxn | ApiKey::SeedTxnShareAcknowledge,
-            ) => self.txn_dialects(listener).contains(&TxnDialect::Seed),
-            (Listed::WithTxnShareAcknowledge, _) => self.txn_dialects(listener).contains(&TxnDialect::K95),
-        }
+    /// Returns what the numbers of APIs mean on the listener called `listener`.
+    pub fn listener_apis(&self, listener: &str) -> ListenerApis {
+        ListenerApis::new(&self.txn_dialects(listener))
     }
 
     /// Returns the most bytes that a produced batch may be decompressed to, before it is looked at more closely.
@@ -142,6 +138,11 @@ impl BrokerConfig {
     pub fn properties(&self) -> &BTreeMap<String, String> {
         &self.properties
     }
+}
+
+/// Returns the property that says it for the listener called `listener`.
+pub(super) fn own_txn_dialect(listener: &str) -> String {
+    format!("listener.name.{}.{TXN_DIALECT}", listener.to_ascii_lowercase())
 }
 
 /// Returns whose rack `name` sets, if it is `node.<id>.broker.rack`.

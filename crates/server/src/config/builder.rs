@@ -1,11 +1,13 @@
 //! Builds the start configuration from its sources: defaults, a properties file, properties, short forms.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use sharemark_protocol::NodeId;
 
-use super::broker_config::{BROKER_RACK, BrokerConfig, NodeConfig, listener_independent_key, rack_owner};
+use super::broker_config::{
+    BROKER_RACK, BrokerConfig, NodeConfig, TXN_DIALECT, listener_independent_key, own_txn_dialect, rack_owner,
+};
 use super::features::Features;
 use super::listeners::{Endpoint, Listener, ListenerError, ListenerProperties, shifted, split_host_port};
 use super::new_topic::NewTopic;
@@ -82,6 +84,7 @@ pub struct ConfigBuilder {
     advertise: Option<String>,
     node_count: u16,
     first_node_id: Option<i32>,
+    nodes: Option<Vec<NodeConfig>>,
     topics: Vec<String>,
     features: Vec<String>,
     seed: u64,
@@ -99,6 +102,7 @@ impl ConfigBuilder {
             advertise: None,
             node_count: 1,
             first_node_id: None,
+            nodes: None,
             topics: Vec::new(),
             features: Vec::new(),
             seed: 0,
@@ -143,6 +147,13 @@ impl ConfigBuilder {
     #[must_use]
     pub fn advertise(mut self, address: impl Into<String>) -> Self {
         self.advertise = Some(address.into());
+        self
+    }
+
+    /// Sets the nodes as they are to be, whatever else says where they listen.
+    #[must_use]
+    pub fn nodes(mut self, nodes: Vec<NodeConfig>) -> Self {
+        self.nodes = Some(nodes);
         self
     }
 
@@ -229,9 +240,11 @@ impl ConfigBuilder {
             properties,
         };
         check_bounds(&config)?;
+        config.nodes = match self.nodes {
+            Some(nodes) => nodes,
+            None => self.read_nodes(&config, &self.read_listeners(&config)?)?,
+        };
         check_dialects(&config)?;
-        let listeners = self.read_listeners(&config)?;
-        config.nodes = self.read_nodes(&config, &listeners)?;
         set_racks(&mut config.nodes, racks)?;
         Ok(config)
     }
@@ -384,13 +397,18 @@ const STRICTLY_ORDERED: &[(&str, &str)] = &[
     ("group.share.session.timeout.ms", "group.share.heartbeat.interval.ms"),
 ];
 
-/// Refuses wire forms of transactional acknowledgements that are not built.
+/// Refuses forms of transactional acknowledgements that contradict each other, or are for a listener that is not there.
 fn check_dialects(config: &BrokerConfig) -> Result<(), BuildError> {
-    for (name, value) in &config.properties {
-        let not_built = |dialect: &str| matches!(dialect, "k93" | "k94");
-        if name.ends_with("share.txn.dialect") && split_list(value).iter().any(|dialect| not_built(dialect)) {
-            let problem = format!("{value} has a form that is not built yet");
-            return Err(BuildError::Option { option: "share.txn.dialect", problem });
+    let wrong = |problem| BuildError::Option { option: TXN_DIALECT, problem };
+    let listeners = config.nodes.iter().flat_map(|node| &node.listeners);
+    let own: BTreeSet<_> = listeners.map(|listener| own_txn_dialect(&listener.name)).collect();
+    for (name, value) in config.properties.iter().filter(|(name, _)| name.ends_with(TXN_DIALECT)) {
+        if name != TXN_DIALECT && !own.contains(name) {
+            return Err(wrong(format!("{name} is for no listener (their names are in lower case here)")));
+        }
+        let forms = split_list(value);
+        if 1 < forms.len() && forms.iter().any(|form| form == "off") {
+            return Err(wrong(format!("{value}: off goes with no other form")));
         }
     }
     Ok(())

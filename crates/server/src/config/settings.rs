@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use sharemark_protocol::TxnShareDraft;
+
 use super::value::{AutoOffsetReset, ConfigValue};
 
 /// Answers the value in force of a property; `None` when it has none.
@@ -192,6 +194,27 @@ pub enum TxnDialect {
 }
 
 impl TxnDialect {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::K95, Self::K94, Self::K93, Self::Seed];
+
+    /// Returns the form in which a draft is written.
+    pub const fn of(draft: TxnShareDraft) -> Self {
+        match draft {
+            TxnShareDraft::K93 => Self::K93,
+            TxnShareDraft::K94 => Self::K94,
+        }
+    }
+
+    /// Returns the numbers of its requests.
+    pub const fn keys(self) -> &'static [i16] {
+        match self {
+            Self::K95 => &[95],
+            Self::K94 => &[94],
+            Self::K93 => &[93],
+            Self::Seed => &[32025, 32093],
+        }
+    }
+
     pub(super) fn parse(text: &str) -> Option<Self> {
         match text {
             "k95" => Some(Self::K95),

@@ -164,8 +164,13 @@ fn start_configurations_that_are_refused() {
             "two listeners want port 2",
         ),
         (
-            builder().property("share.txn.dialect", "k95,k93"),
-            "share.txn.dialect: k95,k93 has a form that is not built yet",
+            builder().property("listener.name.plaintext.share.txn.dialect", "k93,off"),
+            "share.txn.dialect: k93,off: off goes with no other form",
+        ),
+        (
+            builder().property("listener.name.inner.share.txn.dialect", "k93"),
+            "share.txn.dialect: listener.name.inner.share.txn.dialect is for no listener (their names are in \
+             lower case here)",
         ),
         (builder().feature("share.version=4"), "--feature: share.version has the levels 0 to 3, not 4"),
         (kafka().feature("share.version=3"), "--feature: share.version has the levels 0 to 2, not 3"),

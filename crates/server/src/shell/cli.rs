@@ -95,7 +95,8 @@ struct ServeOptions {
     #[arg(long, value_name = "NAME[:PARTITIONS[:key=value,...]]")]
     topic: Vec<String>,
     /// Set a Kafka broker property; one that is not known is warned about and ignored (may be repeated). The rack of
-    /// one node is node.ID.broker.rack
+    /// one node is node.ID.broker.rack; share.txn.dialect lists the forms of transactional acknowledgements that are
+    /// served, off or any of k95, k94, k93, seed, and listener.name.LISTENER.share.txn.dialect those of one listener
     #[arg(short, long, value_name = "KEY=VALUE")]
     config: Vec<String>,
     /// Read a Kafka server.properties; --config and the other options win over it

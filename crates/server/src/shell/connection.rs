@@ -10,7 +10,7 @@ use bytes::{Buf, Bytes};
 use crossbeam_channel::Sender;
 use sharemark_protocol::messages::request_header::RequestHeader;
 use sharemark_protocol::messages::{RequestMessage, ResponseMessage};
-use sharemark_protocol::{ApiKey, DecodeError, NodeId, encode_response};
+use sharemark_protocol::{DecodeError, NodeId, encode_response};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::net::tcp::OwnedWriteHalf;
@@ -22,6 +22,7 @@ use super::frames::{FrameError, FrameReader};
 use super::meters::RequestMeters;
 use super::owner::{Message, Reply};
 use crate::broker::{ConnectionId, Frame, Input, ListenerId, Origin, Principal, Request};
+use crate::config::ListenerApis;
 
 /// The most pieces of an answer that are written at once.
 const WRITE_PIECES_MAX: usize = 64;
@@ -44,8 +45,8 @@ pub(super) struct ListenerContext {
     pub(super) frame_bytes_max: usize,
     /// The most bytes that the records of one batch may have once decompressed.
     pub(super) decompressed_bytes_max: usize,
-    /// APIs that are not known here, although the codec has them.
-    pub(super) unknown_apis: Arc<[ApiKey]>,
+    /// What the numbers of APIs mean here.
+    pub(super) apis: Arc<ListenerApis>,
 }
 
 /// Why a connection is closed by us.
@@ -137,9 +138,8 @@ struct Connection {
 impl Connection {
     async fn run(&mut self) -> Result<(), ConnectionError> {
         while let Some(frame) = self.next_frame().await? {
-            let unknown_apis = &self.context.unknown_apis;
             let (header, message) =
-                match Frame::read(&frame, unknown_apis).map_err(ConnectionError::Decode)? {
+                match Frame::read(&frame, &self.context.apis).map_err(ConnectionError::Decode)? {
                     Frame::Request { header, message } => (header, *message),
                     Frame::UnknownApiVersions { correlation_id, answer } => {
                         self.write(correlation_id, 0, &answer).await?;

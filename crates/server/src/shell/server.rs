@@ -28,7 +28,7 @@ use super::owner::{self, Message, OwnerError};
 use super::requests::RequestLog;
 use crate::broker::{Broker, ListenerId};
 use crate::config::{BrokerConfig, BuildError, ConfigBuilder, Endpoint};
-use accept::{Accept, Bound, unknown_apis};
+use accept::{Accept, Bound};
 use listening::ListenerPlace;
 pub(super) use listening::Listening;
 
@@ -189,7 +189,8 @@ impl Server {
     /// Starts a configuration to be embedded: one node on a free port of the local host.
     pub fn builder() -> ServerBuilder {
         let config = BrokerConfig::builder()
-            .listen("127.0.0.1:0")
+            // As a property, so that a program may set its own; `listen` would go before it.
+            .property("listeners", "PLAINTEXT://127.0.0.1:0")
             .seed(machine::fresh_seed())
             .memory_limit_bytes(machine::quarter_of_memory());
         ServerBuilder { config, control: None, journal: None }
@@ -382,7 +383,7 @@ fn places(
         let place = ListenerPlace {
             listener: ListenerId(u16::try_from(listener).unwrap_or(u16::MAX)),
             address: socket.local_addr().map_err(ServerError::System)?,
-            unknown_apis: unknown_apis(config, &node.listeners[listener].name),
+            apis: Arc::new(config.listener_apis(&node.listeners[listener].name)),
         };
         places.push((node.id, place, socket));
     }

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use sharemark::broker::{
     Broker, ConnectionId, Frame, Input, ListenerId, Now, Origin, Output, Principal, Request,
 };
-use sharemark::config::BrokerConfig;
+use sharemark::config::{BrokerConfig, ListenerApis};
 use sharemark_protocol::messages::RequestMessage;
 use sharemark_protocol::{ApiKey, NodeId, Timestamp, decode_response, encode_response};
 
@@ -22,12 +22,14 @@ pub(super) const START_MS: i64 = 1_900_000_000_000;
 const WAIT_MS_MAX: i64 = 1 << 31;
 /// An ApiVersions of version 0, without a client id.
 const API_VERSIONS_FRAME: [u8; 10] = [0, 18, 0, 0, 0, 0, 0, 7, 0xff, 0xff];
-/// The settings of the broker; one partition for each internal topic keeps its start short.
-const PROPERTIES: [(&str, &str); 4] = [
+/// The settings of the broker; one partition for each internal topic keeps its start short. Its listener serves every
+/// draft of transactional acknowledgements.
+const PROPERTIES: [(&str, &str); 5] = [
     ("offsets.topic.num.partitions", "1"),
     ("transaction.state.log.num.partitions", "1"),
     ("share.coordinator.state.topic.num.partitions", "1"),
     ("group.share.partition.max.record.locks", "100"),
+    ("share.txn.dialect", "k93,k94,k95,seed"),
 ];
 
 /// A request that is out.
@@ -51,6 +53,7 @@ struct Link {
 pub struct Connections {
     broker: Broker,
     node: NodeId,
+    apis: ListenerApis,
     now: Now,
     next_id: u64,
     /// The connection behind each name.
@@ -83,9 +86,10 @@ impl Connections {
         let start = Timestamp::from_ms(START_MS);
         let now = Now { clock: start, real: start };
         let node = config.nodes[0].id;
+        let apis = config.listener_apis(&config.nodes[0].listeners[0].name);
         let broker = Broker::new(config, now);
         let mut connections =
-            Self { broker, node, now, next_id: 0, ids: BTreeMap::new(), links: BTreeMap::new() };
+            Self { broker, node, apis, now, next_id: 0, ids: BTreeMap::new(), links: BTreeMap::new() };
         connections.carry_out();
         connections
     }
@@ -183,7 +187,7 @@ impl Connections {
                 return;
             }
             let Some((frame, repairs)) = link.waiting.pop_front() else { return };
-            match Frame::read(&frame, &[]) {
+            match Frame::read(&frame, &self.apis) {
                 Ok(Frame::Request { header, mut message }) => {
                     if repairs && let RequestMessage::Produce(produce) = &mut *message {
                         repair(produce);

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use sharemark::broker::{
-    Broker, ConnectionId, Deadlines, Input, ListenerId, Now, Origin, Output, Principal, Request,
+    Broker, ConnectionId, Deadlines, Frame, Input, ListenerId, Now, Origin, Output, Principal, Request,
 };
-use sharemark::config::BrokerConfig;
-use sharemark_protocol::{NodeId, Timestamp, decode_request, encode_response};
+use sharemark::config::{BrokerConfig, ListenerApis};
+use sharemark_protocol::{NodeId, Timestamp, encode_response};
 
 use super::arguments::CommandError;
 use super::target::{Kind, Received, Target};
@@ -31,6 +31,8 @@ pub struct CoreTarget {
     broker: Broker,
     /// The nodes with their ports, the first one first.
     nodes: Vec<(NodeId, u16)>,
+    /// The APIs of the listener that stands for all, the first one.
+    apis: ListenerApis,
     start: Timestamp,
     now: Timestamp,
     links: BTreeMap<u64, Link>,
@@ -49,9 +51,11 @@ impl CoreTarget {
             .iter()
             .map(|node| (node.id, node.listeners.first().map_or(0, |listener| listener.advertised.port)))
             .collect();
+        let first = config.nodes.first().and_then(|node| node.listeners.first());
+        let apis = config.listener_apis(first.map_or("", |listener| &listener.name));
         let start = Timestamp::from_ms(start_ms);
         let broker = Broker::new(config, Now { clock: start, real: start });
-        let mut core = Self { broker, nodes, start, now: start, links: BTreeMap::new() };
+        let mut core = Self { broker, nodes, apis, start, now: start, links: BTreeMap::new() };
         core.carry_out();
         core
     }
@@ -130,10 +134,18 @@ impl Target for CoreTarget {
         let connection = connection as u64;
         self.now = self.now.plus_ms(1); // Nothing happens twice at the same time.
         let link = self.links.get_mut(&connection).ok_or("no such connection")?;
-        let Ok((header, message)) = decode_request(&Bytes::copy_from_slice(frame)) else {
-            link.closed = true;
-            self.handle(Input::Disconnected(ConnectionId(connection)));
-            return Ok(());
+        let (header, message) = match Frame::read(&Bytes::copy_from_slice(frame), &self.apis) {
+            Ok(Frame::Request { header, message }) => (header, *message),
+            Ok(Frame::UnknownApiVersions { correlation_id, answer }) => {
+                let frame = encode_response(correlation_id, 0, &answer).concat();
+                link.answers.push_back(Bytes::from(frame).slice(4..));
+                return Ok(());
+            }
+            Err(_) => {
+                link.closed = true;
+                self.handle(Input::Disconnected(ConnectionId(connection)));
+                return Ok(());
+            }
         };
         link.asked = Some((header.correlation_id, header.request_api_version));
         let origin = Origin {

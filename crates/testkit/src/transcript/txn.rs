@@ -23,6 +23,7 @@ use super::groups::group_and_member;
 use super::names::error;
 use super::session::{Producer, Session};
 use super::share::acknowledgements;
+use super::txn_share_draft;
 
 const TIMEOUT_MS: i32 = 60_000;
 
@@ -333,7 +334,8 @@ pub(super) fn list_txns(
     Ok(output + "\n" + &lines.concat())
 }
 
-/// `txn-share-acknowledge producer=p1 [group=g] [member=A] [member-epoch=N] [epoch=N] [txn=x] [id=p2] ACKS`
+/// `txn-share-acknowledge producer=p1 [group=g] [member=A] [member-epoch=N] [epoch=N] [txn=x] [id=p2]
+/// [dialect=k95|k94|k93] ACKS`
 pub(super) fn txn_share_acknowledge(
     session: &mut Session<'_>,
     arguments: &mut Arguments,
@@ -342,6 +344,7 @@ pub(super) fn txn_share_acknowledge(
     let (group, member) = group_and_member(arguments);
     let producer = identity(session, &name, arguments)?;
     let member_epoch = session.member(&group, &member).epoch;
+    let dialect = arguments.text("dialect", "k95");
     let mut request = TxnShareAcknowledgeRequest {
         transactional_id: Some(wire_id(session, &producer)).filter(|id| &**id != "null"),
         group_id: session.names.wire(&group),
@@ -367,7 +370,7 @@ pub(super) fn txn_share_acknowledge(
             None => request.topics.push(stage::AcknowledgeTopic { topic_id, partitions: vec![partition] }),
         }
     }
-    let answer = session.call(&request, 0)?;
+    let answer = txn_share_draft::call(session, &dialect, request)?;
     show_staged(
         session,
         answer.error_code,

@@ -41,20 +41,20 @@ pub(super) fn read(text: &str) -> Result<BrokerConfig, String> {
     let value: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
     let builder = builder(&value).ok_or("it lacks a field")?;
     let mut unknown = Vec::new();
-    let mut config = builder.build(&mut unknown).map_err(|error| error.to_string())?;
+    let config = builder.build(&mut unknown).map_err(|error| error.to_string())?;
     if let Some(name) = unknown.first() {
         return Err(format!("no property is called {name}"));
     }
-    let nodes = value["nodes"].as_array().map(|nodes| nodes.iter().map(read_node).collect());
-    config.nodes = nodes.flatten().filter(|nodes: &Vec<_>| !nodes.is_empty()).ok_or("it lacks nodes")?;
     Ok(config)
 }
 
 fn builder(value: &Value) -> Option<ConfigBuilder> {
-    // Where each node listened is said apart.
+    let nodes = value["nodes"].as_array()?.iter().map(read_node).collect::<Option<Vec<_>>>()?;
+    if nodes.is_empty() {
+        return None;
+    }
     let mut builder = BrokerConfig::builder()
-        .listen("127.0.0.1:0")
-        .advertise("127.0.0.1")
+        .nodes(nodes)
         .profile(Profile::parse(value["profile"].as_str()?)?)
         .seed(value["seed"].as_u64()?)
         .memory_limit_bytes(value["memoryLimitBytes"].as_u64()?);

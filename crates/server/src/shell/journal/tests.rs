@@ -82,7 +82,7 @@ fn a_configuration_is_read_as_it_was_written() {
         .first_node_id(4)
         .listen("[::1]:9092")
         .advertise("my-host:1")
-        .property("listener.name.other.share.txn.dialect", "seed")
+        .property("listener.name.plaintext.share.txn.dialect", "k93")
         .property("advertised.listeners", "NOBODY://x:1")
         .property("num.partitions", "3")
         .topic("a:2:cleanup.policy=compact,delete,retention.ms=5")
@@ -90,7 +90,11 @@ fn a_configuration_is_read_as_it_was_written() {
         .feature("share.version=1")
         .seed(u64::MAX)
         .memory_limit_bytes(77);
-    for builder in [all, BrokerConfig::builder().profile(Profile::Kafka44)] {
+    let with_listeners = BrokerConfig::builder()
+        .property("listeners", "INNER://127.0.0.1:1,OUTER://127.0.0.1:2")
+        .property("listener.security.protocol.map", "INNER:PLAINTEXT,OUTER:PLAINTEXT")
+        .property("listener.name.outer.share.txn.dialect", "off");
+    for builder in [all, with_listeners, BrokerConfig::builder().profile(Profile::Kafka44)] {
         let written = builder.build(&mut Vec::new()).unwrap();
         assert_eq!(config::read(&config::write(&written)), Ok(written));
     }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crossbeam_channel::Sender;
-use sharemark_protocol::{APIS, ApiKey, NodeId};
+use sharemark_protocol::NodeId;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, watch};
 use tracing::{debug, warn};
@@ -88,7 +88,7 @@ impl Accept {
             idle_max: self.idle_max,
             frame_bytes_max: self.frame_bytes_max,
             decompressed_bytes_max: self.decompressed_bytes_max,
-            unknown_apis: place.unknown_apis.clone(),
+            apis: place.apis.clone(),
         }
     }
 
@@ -129,11 +129,6 @@ impl Accept {
             drop((open, alive));
         });
     }
-}
-
-/// Returns the APIs of the codec that a listener does not know.
-pub(super) fn unknown_apis(config: &BrokerConfig, listener: &str) -> Arc<[ApiKey]> {
-    APIS.iter().filter(|api| !config.knows(listener, api)).map(|api| api.key).collect()
 }
 
 /// Counts a connection as open for as long as it lives.

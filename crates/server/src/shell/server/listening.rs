@@ -6,7 +6,7 @@ use std::net::{SocketAddr, TcpListener as StdListener};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use sharemark_protocol::{ApiKey, NodeId};
+use sharemark_protocol::NodeId;
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
@@ -14,6 +14,7 @@ use tokio::task::JoinHandle;
 
 use super::accept::Accept;
 use crate::broker::ListenerId;
+use crate::config::ListenerApis;
 
 /// How long a node that starts waits for its address: a program that was started meanwhile may hold the socket until
 /// it runs itself.
@@ -27,8 +28,8 @@ const BIND_PAUSE: Duration = Duration::from_millis(10);
 pub(super) struct ListenerPlace {
     pub(super) listener: ListenerId,
     pub(super) address: SocketAddr,
-    /// APIs that are not known there.
-    pub(super) unknown_apis: Arc<[ApiKey]>,
+    /// What the numbers of APIs mean there.
+    pub(super) apis: Arc<ListenerApis>,
 }
 
 /// The tasks of a node that runs.
