@@ -179,6 +179,10 @@ pub struct Broker {
     next_producer_expiry: Timestamp,
     /// When offsets of groups are next looked through for what has expired.
     next_offset_check: Timestamp,
+    /// From when on cold snapshots are written; later than now if a log refused the last.
+    snapshots_from: Timestamp,
+    /// From when on members of groups are removed; later than now if a log refused the last removal.
+    expiry_from: Timestamp,
 }
 
 impl Broker {
@@ -219,6 +223,8 @@ impl Broker {
             next_prune: now.clock,
             next_producer_expiry: now.clock,
             next_offset_check: now.clock.plus_ms(offset_check_ms),
+            snapshots_from: now.clock,
+            expiry_from: now.clock,
         };
         for topic in new_topics {
             broker.create_configured_topic(now, &topic);

@@ -11,6 +11,7 @@ use sharemark_protocol::{ErrorCode, NodeId, Timestamp, TopicIdPartition};
 use super::Broker;
 use super::input::{ConnectionId, Now, Origin};
 use super::parked::{Parked, Wait};
+use super::ticks::REFUSED_BACKOFF_MS;
 
 /// How many members a group has at most, and how many ids may be out to clients that do not use them. Kafka sets no
 /// limit unless it is told to.
@@ -112,6 +113,7 @@ impl Broker {
             .and_then(|shard| shard.decide_classic_expired(now.clock, &config))
         {
             if self.commit_classic_plan(now, node, at, plan).is_err() {
+                self.expiry_from = now.clock.plus_ms(REFUSED_BACKOFF_MS);
                 break;
             }
         }

@@ -17,6 +17,7 @@ use super::coordinators::record_offset;
 use super::crossing::Call;
 use super::input::{Now, Origin};
 use super::operations::OperationId;
+use super::ticks::REFUSED_BACKOFF_MS;
 
 /// Judges whether `origin` may see the topics that a member subscribes to.
 ///
@@ -205,13 +206,16 @@ impl Broker {
     /// Returns when the next member's session runs out.
     pub(super) fn group_timeout(&self) -> Option<Timestamp> {
         // What is due at a node that is cut off could not be written.
-        self.connected()
-            .flat_map(|(_, node)| node.groups.values().filter_map(GroupCoordinatorShard::poll_timeout))
-            .min()
+        let shards = self.connected().flat_map(|(_, node)| node.groups.values());
+        let due = shards.filter_map(GroupCoordinatorShard::poll_timeout).min();
+        due.map(|due| due.max(self.expiry_from))
     }
 
     /// Removes the members whose session has run out.
     pub(super) fn expire_group_members(&mut self, now: Now) {
+        if now.clock < self.expiry_from {
+            return;
+        }
         let Some(topic_id) = self.cluster.topic_named(CONSUMER_OFFSETS).map(|topic| topic.id) else { return };
         let led: Vec<(NodeId, i32)> = self
             .connected()
@@ -227,6 +231,7 @@ impl Broker {
                 .and_then(|shard| shard.decide_expired(now.clock, &self.cluster, &config))
             {
                 if self.commit_group_records(now, node, at, &expired.records).is_err() {
+                    self.expiry_from = now.clock.plus_ms(REFUSED_BACKOFF_MS);
                     break;
                 }
                 if let Some(plan) = expired.downgraded {

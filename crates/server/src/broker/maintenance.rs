@@ -10,6 +10,7 @@ use sharemark_share_coordinator::{ShareCoordinatorShard, StateRecord};
 use super::Broker;
 use super::cluster::{SHARE_GROUP_STATE, is_internal};
 use super::input::Now;
+use super::ticks::REFUSED_BACKOFF_MS;
 
 /// How large a partition of `__share_group_state` grows before it is pruned without waiting for the interval.
 const STATE_LOG_SIZE_BYTES_MAX: u64 = 4 << 20;
@@ -63,6 +64,7 @@ impl Broker {
     pub(super) fn maintenance_timeout(&self) -> Timestamp {
         let shards = self.connected().flat_map(|(_, node)| node.share_states.values());
         let cold = shards.filter_map(ShareCoordinatorShard::poll_timeout).min();
+        let cold = cold.map(|due| due.max(self.snapshots_from));
         let checks = [
             self.next_retention,
             self.next_prune,
@@ -140,13 +142,18 @@ impl Broker {
 
     /// Writes new snapshots of share partitions that nobody changes, so that what is before them can go.
     fn write_cold_snapshots(&mut self, now: Now) {
+        if now.clock < self.snapshots_from {
+            return;
+        }
         for (leader, at) in self.led_states() {
             let mut records: Vec<StateRecord> = Vec::new();
             if let Some(shard) = self.nodes.get(&leader).and_then(|node| node.share_states.get(&at.partition))
             {
                 shard.decide_cold_snapshots(now.clock, &mut records);
             }
-            let _refused = self.commit_state_records(now, leader, at, &records);
+            if self.commit_state_records(now, leader, at, &records).is_err() {
+                self.snapshots_from = now.clock.plus_ms(REFUSED_BACKOFF_MS);
+            }
         }
     }
 

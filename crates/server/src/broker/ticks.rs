@@ -6,6 +6,9 @@ use super::Broker;
 use super::input::{Deadlines, Now};
 use super::parked::Wake;
 
+/// How long what is due waits if a log has refused it.
+pub(super) const REFUSED_BACKOFF_MS: i64 = 500;
+
 impl Broker {
     /// Returns when the next deadline passes, on each clock.
     pub fn poll_timeout(&self) -> Deadlines {

@@ -5,6 +5,7 @@ use sharemark_protocol::messages::{RequestMessage, ResponseMessage};
 use sharemark_protocol::{ErrorCode, Producer, TopicIdPartition};
 
 use super::{BatchBuilder, Core, as_share_fetch, produce, produce_errors};
+use crate::broker::{Command, Fault, FaultAction, FaultPoint};
 
 /// Lets the latest of all deadlines pass, and checks that none is left behind.
 fn assert_deadlines_pass(core: &mut Core) {
@@ -12,6 +13,25 @@ fn assert_deadlines_pass(core: &mut Core) {
         core.advance(3_600_000);
         let clock = core.broker.poll_timeout().clock;
         assert!(clock.is_none_or(|deadline| core.now < deadline), "a deadline that has passed is dealt with");
+    }
+}
+
+/// What is due and refused by a log is tried again after a while, and not before.
+#[test]
+fn what_a_log_refuses_is_tried_again_later() {
+    for topic in ["__consumer_offsets", "__share_group_state"] {
+        let mut core = Core::new();
+        assert_eq!(core.join("g", "A"), 0);
+        assert!(core.share_fetch(2, 0).is_none());
+        assert_eq!(produce_errors(core.call(12, produce(vec![(0, BatchBuilder::new())], None))), [0]);
+        let _fetched = core.broker.poll_output();
+        let refuses = FaultAction::Error(ErrorCode::NotEnoughReplicas);
+        let fault = Fault::new(FaultPoint::LogAppend, refuses).topic(topic).for_ever();
+        let fault = core.command(Command::InstallFault(Box::new(fault))).unwrap();
+        assert_deadlines_pass(&mut core);
+        assert!(0 < core.broker.inspect_faults()[0].met, "something was due in {topic}");
+        core.command(Command::DeleteFault(fault));
+        assert_deadlines_pass(&mut core);
     }
 }
 
