@@ -56,6 +56,23 @@ const STEPS: &[Step] = &[
     },
     Step { name: "build", needs: None, command: &["cargo", "build", "--quiet", "--workspace"] },
     Step { name: "tests", needs: None, command: &["cargo", "test", "--workspace", "--no-fail-fast"] },
+    // A broker of its own, so that nothing else is built with bugs in it.
+    Step {
+        name: "plants",
+        needs: None,
+        command: &[
+            "cargo",
+            "test",
+            "--package",
+            "sharemark-tests",
+            "--features",
+            "plants",
+            "--test",
+            "plants",
+            "--",
+            "--nocapture",
+        ],
+    },
 ];
 
 /// How much of the long tests a run takes.

@@ -147,15 +147,13 @@ impl Broker {
             return;
         };
         let shard = self.replayed_txn_shard(now, at, leader_epoch);
+        #[cfg(feature = "plants")]
+        let shard = self.planted_shard(now, shard);
         if let Some(highest) = shard.producer_id_max() {
             self.cluster.producer_ids.skip_past(highest);
         }
         if let Some(node) = self.nodes.get_mut(&leader) {
             node.transactions.insert(at.partition, shard);
-            #[cfg(feature = "plants")]
-            if self.is_planted(crate::config::Plant::MarkersNotResent) {
-                return;
-            }
             // What a PREPARE record found in the log still owes is sent again.
             self.owing.insert((leader, at.partition));
         }

@@ -1,18 +1,20 @@
 //! The bugs that tests build in on purpose: what each changes. Nothing of it is in a released program.
 
 use sharemark_log::EndTransactionMarker as LogMarker;
-use sharemark_protocol::{
-    ErrorCode, NodeId, Offset, OffsetRange, Producer, ProducerEpoch, ProducerId, SharePartitionKey,
-};
+use sharemark_protocol::{ErrorCode, NodeId, Offset, OffsetRange, Producer, ProducerId, SharePartitionKey};
 use sharemark_share_coordinator::{
-    Change, EndTransactionMarker, RecordState, Resolution, ResolvedRange, SharePartition, StateBatch,
-    StateChange, StateRecord, TransactionOutcome,
+    AcknowledgeRules, AcknowledgeType, AcknowledgementBatch, Change, EndTransactionMarker, RecordState,
+    Resolution, ResolvedRange, SharePartition, SharePartitionConfig, StateBatch, StateChange, StatePlan,
+    StateRecord, TransactionOutcome,
 };
-use sharemark_txn_coordinator::{Outcome, TransactionOutcome as Known};
+use sharemark_txn_coordinator::{Outcome, TransactionOutcome as Known, TxnCoordinatorShard};
 
 use super::Broker;
 use super::input::Now;
+use super::operations::OperationId;
+use super::share_partitions::share_key;
 use super::transactions::AddToTransaction;
+use super::write_txn_markers::MarkerSource;
 use crate::config::Plant;
 
 impl Broker {
@@ -22,17 +24,29 @@ impl Broker {
 
     /// Returns a marker as a planted share coordinator takes it.
     pub(super) fn planted_marker(&self, marker: EndTransactionMarker) -> EndTransactionMarker {
-        let Producer { id, epoch } = marker.producer;
+        let epoch = marker.producer.epoch;
         let with = |producer| EndTransactionMarker { producer, ..marker };
         if self.is_planted(Plant::AbortAcknowledges) {
             EndTransactionMarker { outcome: TransactionOutcome::Commit, ..marker }
         } else if self.is_planted(Plant::EpochEquality) || self.is_planted(Plant::CountThenState) {
             with(Producer { id: ProducerId::new(i64::MAX), epoch }) // Nobody's entries are found.
-        } else if self.is_planted(Plant::EpochAtOrBelow) {
-            with(Producer { id, epoch: ProducerEpoch::new(epoch.get().saturating_add(1)) })
         } else {
             marker
         }
+    }
+
+    /// Returns a marker as a planted broker takes it from whoever sends it: as one of before transaction version 2, when
+    /// the epoch of a producer's next transaction was the same, and from somebody who knows.
+    pub(super) fn planted_version(
+        &self,
+        marker: LogMarker,
+        source: MarkerSource,
+    ) -> (LogMarker, MarkerSource) {
+        if !self.is_planted(Plant::EpochAtOrBelow) {
+            return (marker, source);
+        }
+        let transaction_version = marker.transaction_version.min(1);
+        (LogMarker { transaction_version, ..marker }, MarkerSource::Coordinator)
     }
 
     /// Returns the marker by which a planted share coordinator looks for what ends: the real one, where the bug lies in
@@ -94,14 +108,44 @@ impl Broker {
         if self.is_planted(Plant::StageBeforeRegistration) { Ok(producer) } else { ongoing }
     }
 
-    /// Forgets when the locks of a share partition end, once a stage has failed there.
-    pub(super) fn lose_planted_lock(&mut self, node: NodeId, key: &SharePartitionKey, has_failed: bool) {
-        if has_failed
-            && self.is_planted(Plant::LockLostAfterFailedStage)
-            && let Some(node) = self.nodes.get_mut(&node)
-        {
-            node.share_deadlines.retain(|(_, known)| known != key);
+    /// Cancels the locks of records that are about to be staged, and never sets them again: they are renewed for longer
+    /// than any run. Where the stage succeeds nobody sees it.
+    pub(super) fn lose_planted_locks(&mut self, now: Now, node: NodeId, id: OperationId, index: usize) {
+        if !self.is_planted(Plant::LockLostAfterFailedStage) {
+            return;
         }
+        let Some(operation) = self.stage_operation(node, id).cloned() else { return };
+        let (Some((member, _)), Some(part)) = (&operation.member, operation.parts.get(index)) else { return };
+        let key = share_key(&operation.group_id, part.at);
+        let config = SharePartitionConfig {
+            lock_duration_ms: i64::MAX,
+            renew_enabled: true,
+            ..self.share_partition_config(&key.group_id)
+        };
+        let renews = [AcknowledgeType::Renew.id()];
+        let renewals = part.batches.iter().map(|(first_offset, last_offset, _)| AcknowledgementBatch {
+            first_offset: *first_offset,
+            last_offset: *last_offset,
+            types: &renews,
+        });
+        let renewals: Vec<_> = renewals.collect();
+        let rules = AcknowledgeRules { type_max: AcknowledgeType::Renew, is_renew_ack: true };
+        self.change_share_partition(node, &key, |partition| {
+            let mut plan = StatePlan::new();
+            let decided = partition.decide_acknowledge(member, &renewals, &rules, &config, &mut plan);
+            match decided {
+                Ok(()) => ((), partition.apply(now.clock, &config, &plan)),
+                Err(_) => ((), Change::default()), // Not all of it is held by who stages it.
+            }
+        });
+    }
+
+    /// Returns a transaction shard as a planted coordinator takes it over: the markers that it owes count as sent.
+    pub(super) fn planted_shard(&self, now: Now, mut shard: TxnCoordinatorShard) -> TxnCoordinatorShard {
+        if self.is_planted(Plant::MarkersNotResent) {
+            while shard.poll_marker(now.clock).is_some() {}
+        }
+        shard
     }
 
     /// Makes what is pending in a share partition available, as its member has gone.

@@ -307,6 +307,8 @@ impl Broker {
         index: usize,
         plan: &mut StatePlan,
     ) -> Option<Result<(TransitionId, WriteState), Result<(), ErrorCode>>> {
+        #[cfg(feature = "plants")]
+        self.lose_planted_locks(now, node, id, index);
         let operation = self.stage_operation(node, id)?;
         let part = operation.parts.get(index).filter(|part| part.outcome.is_none())?;
         let key = share_key(&operation.group_id, part.at);
@@ -422,8 +424,6 @@ impl Broker {
             if matches!(outcome, Err(ErrorCode::FencedStateEpoch | ErrorCode::FencedLeaderEpoch)) {
                 self.drop_share_partition(node, &write.key);
             }
-            #[cfg(feature = "plants")]
-            self.lose_planted_lock(node, &write.key, outcome.is_err());
             self.note_staged(node, states.then, *index, outcome.map_err(stage_error));
         }
         self.finish_stage_if_done(node, states.then);
@@ -451,7 +451,7 @@ impl Broker {
         }
     }
 
-    fn stage_operation(&self, node: NodeId, id: OperationId) -> Option<&StageOperation> {
+    pub(super) fn stage_operation(&self, node: NodeId, id: OperationId) -> Option<&StageOperation> {
         match self.nodes.get(&node)?.operations.get(id)? {
             Operation::Stage(operation) => Some(operation),
             Operation::Acknowledge(_)

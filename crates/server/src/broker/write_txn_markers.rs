@@ -27,7 +27,7 @@ use super::input::{Now, Origin};
 
 /// Where a marker comes from.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum MarkerSource {
+pub(super) enum MarkerSource {
     /// A coordinator of ours, which has decided the end of the transaction.
     Coordinator,
     /// A request, which may be late, or an administrator's.
@@ -113,6 +113,8 @@ impl Broker {
         marker: LogMarker,
         source: MarkerSource,
     ) -> Result<(), ErrorCode> {
+        #[cfg(feature = "plants")]
+        let (marker, source) = self.planted_version(marker, source);
         let at = self.named_partition(partition).ok_or(ErrorCode::UnknownTopicOrPartition)?;
         self.meet_append(at)?;
         let leader = self.decide_leader(node, at, -1)?;

@@ -8,11 +8,12 @@ pub enum Plant {
     AbortAcknowledges,
     /// A marker ends only what was staged at its own epoch, which is none from transaction version 2 on.
     EpochEquality,
-    /// A marker ends what was staged at its own epoch, too, so that a late duplicate ends the next transaction.
+    /// A marker ends what was staged at its own epoch, too, and a log takes it there, so that a late duplicate ends the
+    /// next transaction.
     EpochAtOrBelow,
     /// The outcome of a transaction is merged by delivery count and then by state, so that it loses to the pending entry.
     CountThenState,
-    /// A record whose stage failed is locked for ever.
+    /// A record whose stage failed is locked until its member goes.
     LockLostAfterFailedStage,
     /// The end of a session releases what is pending there.
     SessionCloseReleasesPending,

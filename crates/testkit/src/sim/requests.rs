@@ -288,7 +288,12 @@ pub(super) fn stage_early(
 }
 
 /// Ends a transaction under the rules of version 2, where a marker bears an epoch above that of its data.
-pub(super) fn markers(producer: Producer, committed: bool, partitions: &[(&str, i32)]) -> RequestMessage {
+pub(super) fn markers(
+    producer: Producer,
+    committed: bool,
+    coordinator_epoch: i32,
+    partitions: &[(&str, i32)],
+) -> RequestMessage {
     use m::write_txn_markers_request as write;
     let topic = |(name, partition): &(&str, i32)| write::WritableTxnMarkerTopic {
         name: (*name).into(),
@@ -299,7 +304,7 @@ pub(super) fn markers(producer: Producer, committed: bool, partitions: &[(&str, 
         producer_epoch: producer.epoch.get(),
         transaction_result: committed,
         topics: partitions.iter().map(topic).collect(),
-        coordinator_epoch: 0,
+        coordinator_epoch,
         transaction_version: 2,
     };
     RequestMessage::WriteTxnMarkers(write::WriteTxnMarkersRequest { markers: vec![marker] })

@@ -46,6 +46,8 @@ const OUTPUT: &str = "out";
 const GROUPS: [&str; 3] = ["g", READ_COMMITTED, SINKS];
 const READ_COMMITTED: &str = "h";
 const SINKS: &str = "s";
+/// The transactional ids of processors.
+const TRANSACTIONAL_IDS: [&str; 2] = ["x", "y"];
 const LOCK_MS: i64 = 1_000;
 const TXN_TIMEOUT_MS: i32 = 5_000;
 const SESSION_TIMEOUT_MS: i64 = 45_000;
@@ -97,7 +99,7 @@ type Step = fn(&mut Storm);
 /// All steps with how often they are taken, before the seed changes that.
 const STEPS: [(Step, usize); 14] = [
     (Storm::let_act, 60),
-    (Storm::let_arrive, 60),
+    (Storm::let_arrive, 120),
     (Storm::let_time_pass, 12),
     (Storm::sync_disk, 20),
     (Storm::stop_node, 2),
@@ -321,5 +323,6 @@ impl Storm {
 
     fn check_replay(&self) {
         self.cluster.broker.check_replay_equals_live(self.cluster.clocks());
+        self.check_locks();
     }
 }

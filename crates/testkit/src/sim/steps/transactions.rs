@@ -237,7 +237,7 @@ impl Run {
         let mut partitions = vec![("__share_group_state", 0), ("__share_group_state", 1)];
         partitions.extend(self.outputs.iter().map(|place| (place.topic, place.partition)));
         for node in self.world.nodes().to_vec() {
-            let answer = self.world.ask(node, 2, requests::markers(producer, committed, &partitions));
+            let answer = self.world.ask(node, 2, requests::markers(producer, committed, 0, &partitions));
             let ResponseMessage::WriteTxnMarkers(answer) = answer else { panic!("{answer:?}") };
             assert_eq!(answer.markers.len(), 1);
         }

@@ -8,8 +8,8 @@ use sharemark_protocol::{ErrorCode, NodeId, Producer};
 
 use super::super::requests;
 use super::coverage::Event;
-use super::watch::SHARE_GROUP_STATE;
-use super::{GROUPS, INPUT, OUTPUT, Storm};
+use super::watch::{SHARE_GROUP_STATE, TRANSACTION_STATE};
+use super::{GROUPS, INPUT, OUTPUT, Storm, TRANSACTIONAL_IDS};
 
 /// How many faults there are at a time.
 const FAULTS_MAX: usize = 4;
@@ -36,9 +36,29 @@ impl Storm {
         if running.is_empty() {
             return;
         }
-        let node = *self.random.pick(&running);
+        let node = self.pick_victim(&running);
         self.note_failover(node);
         self.cluster.command(Command::StopNode(node));
+    }
+
+    /// Picks a node to fail: mostly one that has decided an end, or has to hear of it.
+    fn pick_victim(&mut self, nodes: &[NodeId]) -> NodeId {
+        let mut concerned = Vec::new();
+        let leaders = self.cluster.broker.inspect_leaders();
+        for (_, shadow, _, staged) in self.watch.shadows.pending() {
+            if self.watch.outcome_of(staged.producer).is_none() {
+                continue;
+            }
+            let places = [
+                (TRANSACTION_STATE, self.watch.coordinator_of(staged.producer.id)),
+                (SHARE_GROUP_STATE, Some(shadow.state_partition)),
+            ];
+            let is_one = |topic: &str, partition| places.contains(&(topic, Some(partition)));
+            let leaders = leaders.iter().filter(|view| is_one(&view.topic, view.partition));
+            concerned.extend(leaders.map(|view| view.leader).filter(|leader| nodes.contains(leader)));
+        }
+        let those = if concerned.is_empty() || self.random.one_in(4) { nodes } else { &concerned };
+        *self.random.pick(those)
     }
 
     pub(super) fn start_node(&mut self) {
@@ -53,7 +73,7 @@ impl Storm {
     pub(super) fn isolate_node(&mut self) {
         let connected = self.cluster.nodes_that_are(NodeState::Running);
         if 1 < connected.len() {
-            let node = *self.random.pick(&connected);
+            let node = self.pick_victim(&connected);
             self.note_failover(node);
             self.cluster.command(Command::IsolateNode(node));
         }
@@ -86,7 +106,7 @@ impl Storm {
         }
         let coordinator = |producer: Producer| self.watch.coordinator_of(producer.id);
         let is_coordinator = |producer: Producer| {
-            coordinator(producer).is_some_and(|partition| leads("__transaction_state", partition))
+            coordinator(producer).is_some_and(|partition| leads(TRANSACTION_STATE, partition))
         };
         if pending.iter().any(|(.., staged)| is_coordinator(staged.producer)) {
             self.coverage.note(Event::TransactionCoordinatorFailover);
@@ -101,6 +121,25 @@ impl Storm {
         if FAULTS_MAX <= self.faults.len() {
             self.delete_fault();
         }
+        let count = u64::try_from(self.random.between(1, 3)).ok();
+        let refuses = FaultAction::Error(ErrorCode::NotEnoughReplicas);
+        let fault = match self.random.below(8) {
+            0 => {
+                let log = *self.random.pick(&[OUTPUT, SHARE_GROUP_STATE, TRANSACTION_STATE]);
+                Fault::new(FaultPoint::LogAppend, refuses).topic(log)
+            }
+            1 => {
+                let id = *self.random.pick(&TRANSACTIONAL_IDS);
+                Fault::new(FaultPoint::ShareStateWrite, refuses).transactional_id(id)
+            }
+            _ => self.fault_of_seam(),
+        };
+        let fault = Fault { count, ..fault };
+        let installed = self.cluster.command(Command::InstallFault(Box::new(fault)));
+        self.faults.extend(installed);
+    }
+
+    fn fault_of_seam(&mut self) -> Fault {
         let at = *self.random.pick(&SEAMS);
         let error = *self.random.pick(&[
             ErrorCode::NotCoordinator,
@@ -116,10 +155,7 @@ impl Storm {
             6 => FaultAction::Disconnect,
             _ => FaultAction::Error(error),
         };
-        let count = u64::try_from(self.random.between(1, 3)).ok();
-        let fault = Fault { count, ..Fault::new(at, action) };
-        let installed = self.cluster.command(Command::InstallFault(Box::new(fault)));
-        self.faults.extend(installed);
+        Fault::new(at, action)
     }
 
     pub(super) fn delete_fault(&mut self) {
@@ -171,11 +207,11 @@ impl Storm {
         if ended.is_empty() {
             return;
         }
-        // Mostly one of a producer that has gone on since.
-        let has_pending = |producer: Producer| {
-            self.watch.shadows.pending().any(|(.., staged)| staged.producer.id == producer.id)
-        };
-        let late: Vec<_> = ended.iter().copied().filter(|(producer, _)| has_pending(*producer)).collect();
+        // Mostly the last one of a producer that has gone on since: from transaction version 2 on it bears the epoch of
+        // the next transaction.
+        let is_next =
+            |producer: Producer| self.watch.shadows.pending().any(|(.., staged)| staged.producer == producer);
+        let late: Vec<_> = ended.iter().copied().filter(|(producer, _)| is_next(*producer)).collect();
         let those = if late.is_empty() || self.random.one_in(4) { &ended } else { &late };
         let (producer, committed) = *self.random.pick(those);
         if self.watch.shadows.pending().any(|(.., staged)| staged.producer.id == producer.id) {
@@ -183,10 +219,21 @@ impl Storm {
         }
         let mut partitions = vec![(OUTPUT, 0), (OUTPUT, 1)];
         partitions.extend((0..self.options.state_partitions).map(|partition| (SHARE_GROUP_STATE, partition)));
+        // It may be as old as its coordinator, or come from the one of today.
+        let coordinator_epoch = if self.random.one_in(4) { 0 } else { self.coordinator_epoch(producer) };
         for node in self.cluster.running() {
-            let request = requests::markers(producer, committed, &partitions);
+            let request = requests::markers(producer, committed, coordinator_epoch, &partitions);
             let _answer = self.cluster.ask_node(node, 2, request);
         }
+    }
+
+    /// Returns the epoch of the coordinator that knows a producer.
+    fn coordinator_epoch(&self, producer: Producer) -> i32 {
+        let known = self.watch.coordinator_of(producer.id);
+        let leaders = self.cluster.broker.inspect_leaders();
+        let mut leaders = leaders.iter().filter(|view| &*view.topic == TRANSACTION_STATE);
+        let coordinator = leaders.find(|view| Some(view.partition) == known);
+        coordinator.map_or(0, |view| view.leader_epoch.get())
     }
 
     /// Gives leaderships back to the nodes that are preferred.

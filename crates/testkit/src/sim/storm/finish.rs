@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use sharemark::broker::{Command, NodeState};
 use sharemark_protocol::messages::ResponseMessage;
 use sharemark_protocol::{NodeId, SharePartitionKey};
-use sharemark_share_coordinator::RecordState;
+use sharemark_share_coordinator::{RecordRun, RecordState};
 
 use super::super::finish::committed_values;
 use super::super::requests::{self, Place};
@@ -37,7 +37,8 @@ impl Storm {
         self.check_replay();
     }
 
-    /// Starts all nodes, deletes all faults, and lets everybody hang up.
+    /// Starts all nodes, deletes all faults, and lets everybody hang up, or fall silent: then only locks give back what
+    /// they hold.
     fn clear_up(&mut self) {
         self.network.clear_up();
         for node in self.cluster.nodes_that_are(NodeState::Stopped) {
@@ -55,7 +56,8 @@ impl Storm {
             self.cluster.sync();
             self.settle();
         }
-        for index in 0..self.actors.len() {
+        let all_hang_up = self.random.one_in(2);
+        for index in (0..self.actors.len()).filter(|_| all_hang_up) {
             let actor = &self.actors[index];
             let sessions = actor.member.sessions.values().map(|session| session.connection);
             let open: Vec<_> = sessions.chain(actor.connections.values().copied()).collect();
@@ -67,7 +69,7 @@ impl Storm {
         self.settle();
     }
 
-    fn check_nothing_pending(&mut self) {
+    fn check_nothing_pending(&self) {
         let now = self.cluster.clocks();
         for transaction in self.cluster.broker.inspect_transactions(now) {
             let is_open = transaction.view.state == sharemark_txn_coordinator::TransactionState::Ongoing;
@@ -76,16 +78,31 @@ impl Storm {
         }
         let pending = self.watch.shadows.pending().next();
         assert!(pending.is_none(), "nothing waits for a transaction that has ended: {pending:?}");
+        self.check_runs(|run| {
+            let is_pending = run.state == RecordState::TxPending;
+            assert!(!is_pending, "no leader waits for a transaction that has ended: {run:?}");
+        });
+    }
+
+    /// Checks that the lock of whatever is held ends in time.
+    pub(super) fn check_locks(&self) {
+        let is_held = |run: &RecordRun<'_>| run.state == RecordState::Acquired && !run.in_transition;
+        self.check_runs(|run| {
+            let ends = run.lock_ms_left.is_some_and(|left| left <= LOCK_MS);
+            assert!(ends || !is_held(run), "what is held is locked for a while: {run:?}");
+        });
+    }
+
+    /// Checks what the leaders of all share partitions know of their records.
+    fn check_runs(&self, check: impl Fn(&RecordRun<'_>)) {
         for group in GROUPS {
             for partition in 0..2 {
-                let Some(observed) = self.cluster.broker.observe_share_partition(group, INPUT, partition)
-                else {
-                    continue;
-                };
+                let observed = self.cluster.broker.observe_share_partition(group, INPUT, partition);
                 let mut runs = Vec::new();
-                observed.records(self.cluster.now, &mut runs);
-                let is_pending = runs.iter().any(|run| run.state == RecordState::TxPending);
-                assert!(!is_pending, "no leader waits for a transaction that has ended: {runs:?}");
+                if let Some(observed) = observed {
+                    observed.records(self.cluster.now, &mut runs);
+                }
+                runs.iter().for_each(&check);
             }
         }
     }

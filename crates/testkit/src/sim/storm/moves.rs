@@ -323,7 +323,7 @@ impl Storm {
             self.produce_outputs(index, producer);
         } else if !is_staged {
             self.stage(index, producer);
-        } else if self.random.one_in(5) {
+        } else if self.random.one_in(3) {
             // Otherwise it dawdles, maybe until its transaction times out.
             let committed = !self.random.one_in(3);
             self.end(index, producer, committed);

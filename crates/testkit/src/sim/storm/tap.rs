@@ -158,7 +158,9 @@ impl Storm {
                 let is_fine = outcome.is_some_and(|it| it.error_code == 0);
                 let Some(shadow) = shadow.filter(|_| is_fine) else { continue };
                 for batch in partition.acknowledgement_batches.iter() {
-                    let is_done = batch.acknowledge_types != [ACCEPT] || shadow.is_done(batch.first_offset);
+                    let is_done = batch.acknowledge_types != [ACCEPT]
+                        || shadow.is_done(batch.first_offset)
+                        || self.is_given_up(&key, batch.first_offset);
                     assert!(is_done, "what is answered is stored: {batch:?} of {key:?} {shadow:?}");
                 }
             }

@@ -18,7 +18,7 @@ use sharemark_txn_coordinator::{Outcome, TransactionRecord, TransactionState};
 use self::states::Shadows;
 use super::coverage::{Coverage, Event};
 
-const TRANSACTION_STATE: &str = "__transaction_state";
+pub(super) const TRANSACTION_STATE: &str = "__transaction_state";
 pub(super) const SHARE_GROUP_STATE: &str = "__share_group_state";
 
 /// The decided end of a producer's transactions below an epoch.
