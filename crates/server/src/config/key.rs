@@ -74,9 +74,9 @@ pub enum Rule {
     OneOfIgnoringCase(&'static [&'static str]),
     /// A text with at least one character.
     NonEmpty,
-    /// A list, with repetitions or without, in which no text is empty.
+    /// A list in which no text is empty; repetitions are left out.
     NoEmptyItems,
-    /// A list without repetitions, of these texts (of any, when there are none here).
+    /// A list of these texts (of any, when there are none here); repetitions are left out.
     List {
         /// The texts allowed.
         allowed: &'static [&'static str],

@@ -1,5 +1,6 @@
 //! Values of properties: reading them from text, checking them, and Kafka's words when they are wrong.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use super::duration::parse_duration_ms;
@@ -122,8 +123,17 @@ impl ConfigKey {
             ConfigType::Double => trimmed.parse().map(ConfigValue::Double).map_err(|_| not_a_number()),
             ConfigType::String | ConfigType::Class => Ok(ConfigValue::Text(trimmed.to_owned())),
             ConfigType::Password => Ok(ConfigValue::Text(text.to_owned())),
-            ConfigType::List => Ok(ConfigValue::List(split_list(trimmed))),
+            ConfigType::List => Ok(ConfigValue::List(self.without_repetitions(split_list(trimmed)))),
         }
+    }
+
+    /// Returns a list as Kafka reads it: of what is said twice the first stays, unless the rule is one of its own.
+    fn without_repetitions(&self, mut items: Vec<String>) -> Vec<String> {
+        if matches!(self.rule, Rule::List { .. } | Rule::NoEmptyItems) {
+            let mut seen = BTreeSet::new();
+            items.retain(|item| seen.insert(item.clone()));
+        }
+        items
     }
 
     fn check(&self, value: &ConfigValue) -> Result<(), ConfigError> {
@@ -217,12 +227,6 @@ impl ConfigKey {
             };
             let text = format!("Configuration '{name}' must not be empty. Valid values include: {valid}");
             return Err(ConfigError::Refused(text));
-        }
-        let repeats = items.iter().enumerate().any(|(index, item)| items[..index].contains(item));
-        if repeats {
-            return Err(ConfigError::Refused(format!(
-                "Configuration '{name}' values must not be duplicated."
-            )));
         }
         self.check_no_item_is_empty(items)?;
         if allowed.is_empty() {
