@@ -18,3 +18,5 @@ mod metrics;
 mod nodes;
 #[path = "control/support.rs"]
 mod support;
+#[path = "control/txn_faults.rs"]
+mod txn_faults;

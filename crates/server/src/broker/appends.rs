@@ -90,16 +90,34 @@ impl Broker {
             builder.push(now.clock, Some(&record.key), record.value.as_deref(), &[]);
         }
         let batch = builder.build_checked();
-        self.meet_append(at)?;
+        self.meet_append(at).map_err(coordinator_append_error)?;
         let partition = self.cluster.partition(at).ok_or(ErrorCode::NotCoordinator)?;
         let context = AppendContext {
             origin: Origin::Coordinator,
             leader_epoch: partition.leader_epoch,
             verified: true,
         };
-        let plan = partition.log.decide_append(now.clock, &batch, context)?;
+        let plan =
+            partition.log.decide_append(now.clock, &batch, context).map_err(coordinator_append_error)?;
         let appended = self.with_log(at, |log, writes| log.append(plan, batch, writes));
         self.note_internal_append(at);
         appended.map(|appended| appended.base_offset).ok_or(ErrorCode::NotCoordinator)
     }
+}
+
+/// Returns what a coordinator says when its log refuses a record: as Kafka's, a word after which a client asks again.
+const fn coordinator_append_error(error: ErrorCode) -> ErrorCode {
+    if matches!(error, ErrorCode::NotLeaderOrFollower | ErrorCode::KafkaStorageError) {
+        return ErrorCode::NotCoordinator;
+    }
+    if matches!(
+        error,
+        ErrorCode::UnknownTopicOrPartition
+            | ErrorCode::NotEnoughReplicas
+            | ErrorCode::NotEnoughReplicasAfterAppend
+            | ErrorCode::RequestTimedOut
+    ) {
+        return ErrorCode::CoordinatorNotAvailable;
+    }
+    error
 }

@@ -128,16 +128,16 @@ impl Broker {
         key: &MarkerKey,
         outcomes: &[(TopicPartition, Result<(), ErrorCode>)],
     ) {
-        let Some(shard) = self.txn_shard_mut(node, shard_index) else { return };
         for (partition, outcome) in outcomes {
+            let is_gone = self.named_partition(partition).is_none();
+            let Some(shard) = self.txn_shard_mut(node, shard_index) else { return };
             let progress = match outcome {
                 Ok(()) => shard.confirm_marker(key, partition),
-                // The partition is gone, or a newer coordinator has taken over this transaction: nothing is owed.
-                Err(
-                    ErrorCode::UnknownTopicOrPartition
-                    | ErrorCode::InvalidProducerEpoch
-                    | ErrorCode::TransactionCoordinatorFenced,
-                ) => shard.confirm_marker(key, partition),
+                // A newer coordinator has taken over this transaction: nothing is owed.
+                Err(ErrorCode::InvalidProducerEpoch | ErrorCode::TransactionCoordinatorFenced) => {
+                    shard.confirm_marker(key, partition)
+                }
+                Err(ErrorCode::UnknownTopicOrPartition) if is_gone => shard.confirm_marker(key, partition),
                 Err(_) => shard.fail_marker(now.clock, key, partition),
             };
             match progress {
