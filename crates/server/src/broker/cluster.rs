@@ -276,6 +276,11 @@ impl Cluster {
         moves
     }
 
+    /// Returns the replicas of a partition that run, which are those in sync, as there is one log.
+    pub(super) fn in_sync(&self, partition: &Partition) -> impl Iterator<Item = NodeId> {
+        partition.replicas.iter().copied().filter(|node| self.running.contains(node))
+    }
+
     /// Returns replicas for `partition_count` new partitions: leaders go round the racks and the nodes of each,
     /// followers come from the racks after their leader's.
     pub(super) fn place(&mut self, partition_count: usize, replica_count: usize) -> Vec<Vec<NodeId>> {

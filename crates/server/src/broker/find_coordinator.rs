@@ -1,6 +1,7 @@
 //! FindCoordinator (10), versions 0-6.
 //!
-//! Differences from Kafka: an internal topic that is missing is created and its leader named in the same answer.
+//! Differences from Kafka: an internal topic that is missing is created and its leader named in the same answer, but
+//! with the profile `kafka-4.4`, where the client has to ask again as with Kafka.
 
 use sharemark_protocol::messages::ResponseMessage;
 use sharemark_protocol::messages::find_coordinator_request::FindCoordinatorRequest;
@@ -11,6 +12,7 @@ use super::Broker;
 use super::authorize::{Operation, Resource, authorize};
 use super::cluster::{CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE};
 use super::input::{Now, Origin};
+use crate::config::Profile;
 
 const KEY_TYPE_GROUP: i8 = 0;
 const KEY_TYPE_TRANSACTION: i8 = 1;
@@ -121,6 +123,9 @@ impl Broker {
                 return Err(ErrorCode::CoordinatorNotAvailable);
             }
             self.auto_create_topic(now, topic)?;
+            if self.cluster.configs.start().profile == Profile::Kafka44 {
+                return Err(ErrorCode::CoordinatorNotAvailable);
+            }
         }
         Ok(topic)
     }

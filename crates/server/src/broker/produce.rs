@@ -27,6 +27,8 @@ use super::transactions::{AddToTransaction, Added};
 
 /// The client id under which Kafka lets tools write to internal topics.
 const ADMIN_CLIENT_ID: &str = "__admin_client";
+/// The acks of a producer that waits for all replicas which are in sync.
+const ACKS_ALL: i16 = -1;
 
 /// One partition of a Produce request.
 #[derive(Clone, Debug)]
@@ -202,7 +204,7 @@ impl Broker {
                 return Err(ErrorCode::TransactionalIdAuthorizationFailed);
             }
         }
-        if !matches!(request.acks, -1..=1) {
+        if !matches!(request.acks, ACKS_ALL..=1) {
             return Err(ErrorCode::InvalidRequiredAcks);
         }
         Ok(())
@@ -273,6 +275,20 @@ impl Broker {
         }
     }
 
+    /// Judges whether as many replicas run as a Produce for all of them wants: `min.insync.replicas` of them, or all
+    /// if there are not so many.
+    fn decide_in_sync(&self, acks: i16, at: TopicIdPartition) -> Result<(), ErrorCode> {
+        let Some(partition) = self.cluster.partition(at).filter(|_| acks == ACKS_ALL) else { return Ok(()) };
+        let in_sync = self.cluster.in_sync(partition).count();
+        if in_sync == partition.replicas.len() {
+            return Ok(()); // Nearly always; settings are looked up only if it is not so.
+        }
+        let Some(topic) = self.cluster.topic(at.topic_id) else { return Ok(()) };
+        let wanted = self.cluster.configs.topic(&topic.name).min_insync_replicas;
+        let wanted = usize::try_from(wanted).unwrap_or(1).min(partition.replicas.len());
+        if in_sync < wanted { Err(ErrorCode::NotEnoughReplicas) } else { Ok(()) }
+    }
+
     /// Appends what may be appended and answers.
     pub(super) fn finish_produce(&mut self, now: Now, operation: ProduceOperation) {
         let ProduceOperation { origin, acks, mut response, parts } = operation;
@@ -282,7 +298,9 @@ impl Broker {
             let mut record_errors = Vec::new();
             let (at, outcome) = match part.target {
                 Ok((at, batch)) => {
-                    let outcome = self.append_produced(now, origin.node, at, batch, true, &mut record_errors);
+                    let outcome = self.decide_in_sync(acks, at).and_then(|()| {
+                        self.append_produced(now, origin.node, at, batch, true, &mut record_errors)
+                    });
                     (Some(at), outcome)
                 }
                 Err(error) => (part.at, Err(error)),

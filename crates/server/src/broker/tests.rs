@@ -122,6 +122,15 @@ impl Core {
 
     /// Finds a coordinator, which is asked from now on.
     fn find_coordinator(&mut self, key_type: i8, key: &str) {
+        self.node = NodeId::new(self.asked_for_coordinator(key_type, key).node_id);
+    }
+
+    /// Returns what is told of a coordinator.
+    fn asked_for_coordinator(
+        &mut self,
+        key_type: i8,
+        key: &str,
+    ) -> m::find_coordinator_response::Coordinator {
         let request = m::find_coordinator_request::FindCoordinatorRequest {
             key_type,
             coordinator_keys: vec![key.into()],
@@ -131,7 +140,7 @@ impl Core {
         let ResponseMessage::FindCoordinator(answer) = answer else {
             panic!("an answer is of its request's kind")
         };
-        self.node = NodeId::new(answer.coordinators[0].node_id);
+        answer.coordinators[0].clone()
     }
 
     /// Gives a transactional id its producer.

@@ -289,6 +289,8 @@ pub struct TopicSettings {
     pub min_cleanable_dirty_ratio: f64,
     /// Holds `file.delete.delay.ms`.
     pub file_delete_delay_ms: i64,
+    /// Holds `min.insync.replicas`.
+    pub min_insync_replicas: i32,
     /// Holds `errors.deadletterqueue.group.enable`.
     pub dlq_group_enable: bool,
 }
@@ -327,6 +329,7 @@ impl TopicSettings {
             max_compaction_lag_ms: long("max.compaction.lag.ms"),
             min_cleanable_dirty_ratio: FromConfig::from_config(lookup("min.cleanable.dirty.ratio")),
             file_delete_delay_ms: long("file.delete.delay.ms"),
+            min_insync_replicas: FromConfig::from_config(lookup("min.insync.replicas")),
             dlq_group_enable: FromConfig::from_config(lookup("errors.deadletterqueue.group.enable")),
         }
     }

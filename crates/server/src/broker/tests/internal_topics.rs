@@ -6,6 +6,7 @@ use sharemark_protocol::{ErrorCode, Producer, TopicIdPartition};
 
 use super::{BatchBuilder, Core, as_share_fetch, produce, produce_errors};
 use crate::broker::{Command, Fault, FaultAction, FaultPoint};
+use crate::config::Profile;
 
 /// Lets the latest of all deadlines pass, and checks that none is left behind.
 fn assert_deadlines_pass(core: &mut Core) {
@@ -165,4 +166,13 @@ fn what_compaction_and_pruning_leave_says_the_same() {
     let after = batch_count(&core);
     assert!(after * 2 < before, "most of the records are gone: {before} {after}");
     assert_eq!(core.join("g", "A"), 0);
+}
+
+#[test]
+fn whoever_misses_a_coordinator_asks_again_with_kafkas_profile_alone() {
+    for (profile, errors) in [(Profile::Latest, [0, 0]), (Profile::Kafka44, [15, 0])] {
+        let mut core = Core::with(|config| config.profile(profile));
+        let told = errors.map(|_| core.asked_for_coordinator(0, "g").error_code);
+        assert_eq!(told, errors, "{profile:?}");
+    }
 }

@@ -235,3 +235,36 @@ fn decided_ends_survive_each_node_that_has_to_hear_of_them() {
         }
     }
 }
+
+#[test]
+fn a_producer_that_waits_for_all_needs_enough_replicas() {
+    let replicated = |config: crate::config::ConfigBuilder| {
+        config.brokers(3).property("default.replication.factor", "3").property("min.insync.replicas", "2")
+    };
+    let mut core = Core::with(replicated);
+    let produce_with = |core: &mut Core, acks: i16| {
+        core.node = core.leader_of("t", 0);
+        let mut message = produce(vec![(0, BatchBuilder::new())], None);
+        if let RequestMessage::Produce(request) = &mut message {
+            request.acks = acks;
+        }
+        produce_errors(core.call(12, message))[0]
+    };
+    assert_eq!(produce_with(&mut core, -1), 0);
+    core.stop(NodeId::new(0));
+    assert_eq!(produce_with(&mut core, -1), 0, "two are left");
+    core.isolate(NodeId::new(1));
+    assert_eq!(produce_with(&mut core, -1), ErrorCode::NotEnoughReplicas.code());
+    assert_eq!(produce_with(&mut core, 1), 0, "who waits for the leader alone does not mind");
+    core.rejoin(NodeId::new(1));
+    assert_eq!(produce_with(&mut core, -1), 0);
+}
+
+#[test]
+fn as_many_replicas_are_enough_as_there_are() {
+    let mut core = Core::with(|config| config.brokers(2).property("min.insync.replicas", "2"));
+    let leader = core.leader_of("t", 0);
+    core.stop(leader);
+    core.node = core.leader_of("t", 0);
+    assert_eq!(produce_errors(core.call(12, produce(vec![(0, BatchBuilder::new())], None))), [0]);
+}
