@@ -6,6 +6,8 @@
 mod clock;
 #[path = "control/endpoint.rs"]
 mod endpoint;
+#[path = "control/failures.rs"]
+mod failures;
 #[path = "control/faults.rs"]
 mod faults;
 #[path = "control/inspect.rs"]
@@ -16,6 +18,8 @@ mod journal;
 mod metrics;
 #[path = "control/nodes.rs"]
 mod nodes;
+#[path = "control/restarts.rs"]
+mod restarts;
 #[path = "control/support.rs"]
 mod support;
 #[path = "control/txn_faults.rs"]

@@ -46,9 +46,14 @@ pub(crate) fn sum(text: &str, metric: &str, labels: &[&str]) -> f64 {
     samples.map(|line| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap()).sum()
 }
 
-/// Runs commands of transcripts against a server.
+/// Runs commands of transcripts against a server, at its first node.
 pub(crate) fn with_session(server: &Server, body: impl FnOnce(&mut Session<'_>)) {
-    let address = server.bootstrap().split(',').next().unwrap().parse::<SocketAddr>().unwrap();
+    with_session_at(server, 0, body);
+}
+
+/// Runs commands of transcripts against a server, at the node with this index.
+pub(crate) fn with_session_at(server: &Server, index: usize, body: impl FnOnce(&mut Session<'_>)) {
+    let address = server.bootstrap().split(',').nth(index).unwrap().parse::<SocketAddr>().unwrap();
     let mut target = TcpTarget::new(Kind::Sharemark, address);
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
     let now_ms = i64::try_from(since.as_millis()).unwrap();

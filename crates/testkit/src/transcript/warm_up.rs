@@ -20,6 +20,8 @@ pub fn find_coordinators(session: &mut Session<'_>) -> Result<(), CommandError> 
             coordinator_keys: vec![key.into()],
             ..FindCoordinatorRequest::default()
         };
+        // Who asks first may be told that there is none yet.
+        session.call(&request, 6)?;
         session.settle_until("coordinators", |session| {
             let answer = session.call(&request, 6)?;
             Ok(answer.coordinators.iter().all(|coordinator| coordinator.error_code == 0))
