@@ -56,7 +56,7 @@ fn with_staged(body: impl FnOnce(&Server, &mut Session<'_>)) {
     let one_each = |config: sharemark::config::ConfigBuilder| {
         ["offsets.topic", "transaction.state.log", "share.coordinator.state.topic"]
             .iter()
-            .fold(config.brokers(5), |config, name| config.property(&format!("{name}.num.partitions"), "1"))
+            .fold(config.brokers(5), |config, name| config.property(format!("{name}.num.partitions"), "1"))
     };
     let server = builder().config(one_each).start().unwrap();
     server.hold_clock().unwrap();
