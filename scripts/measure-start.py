@@ -11,6 +11,7 @@ START_MS_MAX or the largest memory above IDLE_MIB_MAX.
 import argparse
 import pathlib
 import re
+import shutil
 import signal
 import socket
 import statistics
@@ -83,6 +84,8 @@ def main():
     options = parser.parse_args()
     root = pathlib.Path(__file__).resolve().parent.parent
     command = options.command or [str(root / "target" / "release" / "sharemark")]
+    if shutil.which(command[0]) is None:
+        raise SystemExit(f"there is no {command[0]}: cargo build --release -p sharemark")
     starts, sizes = [], []
     for run in range(1, options.runs + 1):
         start_ms, idle_mib, own_ms = measure(command)

@@ -63,6 +63,7 @@ fn what_is_wrong_is_said_in_one_line() {
     assert_refused(&["--no-such-option"], 2, "no-such-option");
     assert_refused(&["--profile", "kafka-9"], 2, "kafka-9");
     assert_refused(&["--listen", "nonsense"], 2, "nonsense");
+    assert_refused(&["--listen", "127.0.0.1:0", "--control", "nonsense"], 2, "nonsense");
     assert_refused(&["--feature", "share.version=99"], 2, "share.version");
     for (value, wanted) in [
         ("share.txn.dialect=k96", "k96"),

@@ -6,6 +6,8 @@
 mod clock;
 #[path = "control/endpoint.rs"]
 mod endpoint;
+#[path = "control/examples.rs"]
+mod examples;
 #[path = "control/failures.rs"]
 mod failures;
 #[path = "control/faults.rs"]

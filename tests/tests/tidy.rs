@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use sharemark_testkit::process::workspace;
@@ -134,4 +135,56 @@ fn every_file_says_what_it_is() {
         .map(|(name, _)| name)
         .collect();
     assert!(silent.is_empty(), "a file starts with a line that says what it is about: {silent:?}");
+}
+
+/// Every page, with its path from the workspace.
+fn pages() -> Vec<(String, String)> {
+    let root = workspace();
+    let docs = std::fs::read_dir(root.join("docs")).unwrap().map(|entry| entry.unwrap().path());
+    let pages = docs.filter(|path| path.extension().is_some_and(|extension| extension == "md"));
+    let named = ["README.md", "ARCHITECTURE.md", "tests/README.md"].map(|name| root.join(name));
+    let read = |path: PathBuf| {
+        let name = path.strip_prefix(&root).unwrap().to_string_lossy().into_owned();
+        (name, std::fs::read_to_string(&path).unwrap())
+    };
+    pages.chain(named).map(read).collect()
+}
+
+#[test]
+fn pages_name_what_is_there() {
+    let is_of_a_word = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+    let sources = rust_files(&["crates", "xtask", "tests", "fuzz"]);
+    let known: BTreeSet<&str> =
+        sources.iter().flat_map(|(_, text)| text.split(|letter| !is_of_a_word(letter))).collect();
+    let mut found = Vec::new();
+    for (page, text) in pages() {
+        // Names of tests have three words or more.
+        let is_name = |word: &&str| word.chars().all(is_of_a_word) && 2 <= word.matches('_').count();
+        let quoted = text.split('`').skip(1).step_by(2).filter(is_name);
+        found.extend(quoted.filter(|word| !known.contains(word)).map(|word| format!("{page}: {word}")));
+        let links = text.split("](").skip(1).filter_map(|rest| rest.split([')', '#']).next());
+        let folder = workspace().join(&page).parent().unwrap().to_owned();
+        let files = links.filter(|link| !link.is_empty() && !link.contains("://"));
+        found.extend(files.filter(|link| !folder.join(link).exists()).map(|link| format!("{page}: {link}")));
+    }
+    assert!(found.is_empty(), "pages name what is not there:\n{}", found.join("\n"));
+}
+
+#[test]
+fn every_test_target_is_described() {
+    let page = std::fs::read_to_string(workspace().join("tests/README.md")).unwrap();
+    let mut targets = Vec::new();
+    for entry in std::fs::read_dir(workspace().join("tests/tests")).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|extension| extension == "rs") {
+            targets.push(path.file_stem().unwrap().to_string_lossy().into_owned());
+        }
+    }
+    let missing: Vec<_> = targets
+        .iter()
+        .filter(|name| {
+            !page.contains(&format!("--test {name}`")) && !page.contains(&format!("--test {name} "))
+        })
+        .collect();
+    assert!(missing.is_empty(), "tests/README.md tells of each test target: {missing:?}");
 }

@@ -261,6 +261,48 @@ fn requests_and_answers_meet_faults() {
 }
 
 #[test]
+fn answers_are_selected_by_what_was_asked() {
+    let server = server();
+    with_session(&server, |session| {
+        run(session, "create-topic t");
+        run(session, "create-topic u");
+        let timeout = FaultAction::Error(ErrorCode::RequestTimedOut);
+        let fault = Fault::new(FaultPoint::Response, timeout).apis([ApiKey::Produce]).topic("t").partition(0);
+        server.install_fault(fault).unwrap();
+        assert!(run(session, "produce u-0").contains("base_offset=0"));
+        assert!(run(session, "produce t-0").contains("REQUEST_TIMED_OUT"));
+        assert!(run(session, "produce t-0").contains("base_offset=1"), "what was asked had been done");
+        let moved = FaultAction::Error(ErrorCode::NotCoordinator);
+        let fault = Fault::new(FaultPoint::Response, moved).group("g").times(2);
+        server.install_fault(fault).unwrap();
+        for (command, is_met) in [
+            ("commit-offsets group=h t-0@1", false),
+            ("commit-offsets group=g t-0@2", true),
+            ("fetch-offsets group=g t-0", true),
+            ("commit-offsets group=g t-0@3", false),
+        ] {
+            let told = run(session, command);
+            assert_eq!(told.contains("NOT_COORDINATOR"), is_met, "{command}: {told}");
+        }
+    });
+}
+
+#[test]
+fn a_fault_that_is_refused_says_what_there_is() {
+    let server = server();
+    for (fault, wanted) in [
+        (r#"{"at": "txn.marker", "action": "hold"}"#, "txn.markers"),
+        (r#"{"at": "txn.markers", "action": "explode"}"#, "disconnect"),
+        (r#"{"at": "log.append", "action": "hold"}"#, "error"),
+        (r#"{"at": "response", "action": "repeat"}"#, "not be repeated"),
+    ] {
+        let (status, told) = ask(&server, "POST", "/faults", fault);
+        let told = told["error"].as_str().unwrap();
+        assert!(status == 400 && told.contains(wanted), "{fault}: {status} {told}");
+    }
+}
+
+#[test]
 fn faults_read_and_show_as_json() {
     let server = server();
     let full = json!({

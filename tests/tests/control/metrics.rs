@@ -1,4 +1,4 @@
-use crate::support::{metrics, run, server, sum, with_session};
+use crate::support::{builder, metrics, run, server, sum, with_session};
 
 const ACKNOWLEDGED: &str = "kafka_server_ShareGroupMetrics_RecordAcknowledgementsPerSec_total";
 const PARTITION: [&str; 3] = [r#"group="g""#, r#"topic="t""#, r#"partition="0""#];
@@ -115,4 +115,19 @@ fn pending_records_are_counted_until_their_transaction_ends() {
         run(session, "end-txn p1 commit");
         assert_eq!(pending(), 0.0);
     });
+    let staged = "kafka_server_ShareGroupMetrics_TxnShareAcknowledgeRequestLatencyMs_count";
+    assert_eq!(sum(&metrics(&server), staged, &[r#"node="0""#]), 1.0);
+}
+
+#[test]
+fn requests_are_counted_by_node() {
+    let server = builder().config(|config| config.brokers(2)).start().unwrap();
+    let requests = |node: &str| {
+        let name = "kafka_network_RequestMetrics_RequestsPerSec_total";
+        sum(&metrics(&server), name, &[node, r#"request="ListGroups""#])
+    };
+    with_session(&server, |session| {
+        run(session, "list-groups");
+    });
+    assert_eq!([requests(r#"node="0""#), requests(r#"node="1""#)], [1.0, 0.0]);
 }

@@ -34,7 +34,7 @@ Ctrl-C or SIGTERM. Warnings go to standard error; RUST_LOG=debug also tells why 
 Data is kept in memory and gone at the end.
 
 Exit codes: 0 after a signal, 1 for an address or a file that cannot be used, a demo that found a fault or a replay that
-differs, 2 for a wrong option or property or a file that is no journal.";
+differs, 2 for a wrong option or property or a file that is no journal, 101 for a bug in the core.";
 
 /// A broker for testing Kafka queues and transactions.
 #[derive(Debug, Parser)]
@@ -159,6 +159,8 @@ impl Failure {
 impl From<ServerError> for Failure {
     fn from(error: ServerError) -> Self {
         let exit_code = match &error {
+            // An address that is none is a wrong option.
+            ServerError::Listen { error, .. } if error.kind() == io::ErrorKind::InvalidInput => EXIT_USAGE,
             ServerError::Config(_) => EXIT_USAGE,
             ServerError::Core(_) => EXIT_CORE,
             ServerError::Listen { .. }

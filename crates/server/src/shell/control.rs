@@ -15,7 +15,7 @@ use std::sync::Arc;
 use crossbeam_channel::Sender;
 
 use super::desk::{self, Desk, Ended};
-use super::meters::RequestMeters;
+use super::meters::Meters;
 use super::owner::Message;
 use super::server::Listening;
 use crate::broker::CommandProblem;
@@ -65,7 +65,7 @@ impl From<Ended> for ControlError {
 #[derive(Clone, Debug)]
 pub(super) struct Control {
     pub(super) inbox: Sender<Message>,
-    pub(super) meters: Arc<RequestMeters>,
+    pub(super) meters: Meters,
     pub(super) listening: Arc<Listening>,
 }
 

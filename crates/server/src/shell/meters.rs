@@ -1,9 +1,11 @@
 //! Counts requests and their latencies where connections are served, so that the owner's thread does nothing for it.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use sharemark_protocol::{APIS, ApiKey};
+use sharemark_protocol::{APIS, ApiKey, NodeId};
 
 /// The classes of latencies: the longest of each, in microseconds.
 pub(super) const LATENCY_BOUNDS_US: [u64; 14] =
@@ -22,14 +24,36 @@ pub(super) struct ApiMeter {
     pub(super) latency_us: AtomicU64,
 }
 
-/// Counts the requests of a server.
+/// Counts the requests of each node.
+#[derive(Clone, Debug)]
+pub(super) struct Meters {
+    nodes: Arc<BTreeMap<NodeId, Arc<RequestMeters>>>,
+}
+
+impl Meters {
+    pub(super) fn new(nodes: impl Iterator<Item = NodeId>) -> Self {
+        Self { nodes: Arc::new(nodes.map(|id| (id, Arc::default())).collect()) }
+    }
+
+    /// Returns what counts the requests of a node.
+    pub(super) fn of(&self, node: NodeId) -> Arc<RequestMeters> {
+        self.nodes.get(&node).cloned().unwrap_or_default()
+    }
+
+    /// Returns what each node has counted.
+    pub(super) fn nodes(&self) -> impl Iterator<Item = (NodeId, &RequestMeters)> {
+        self.nodes.iter().map(|(id, meters)| (*id, &**meters))
+    }
+}
+
+/// Counts the requests of a node.
 #[derive(Debug)]
 pub(super) struct RequestMeters {
     apis: Vec<ApiMeter>,
 }
 
-impl RequestMeters {
-    pub(super) fn new() -> Self {
+impl Default for RequestMeters {
+    fn default() -> Self {
         let meter = |api: &sharemark_protocol::Api| ApiMeter {
             key: api.key,
             by_version: (0..=api.announced_max).map(|_| AtomicU64::new(0)).collect(),
@@ -38,7 +62,9 @@ impl RequestMeters {
         };
         Self { apis: APIS.iter().map(meter).collect() }
     }
+}
 
+impl RequestMeters {
     /// Counts a request that is handed over.
     pub(super) fn count(&self, key: ApiKey, version: i16) {
         let by_version = self.find(key).map(|meter| &meter.by_version);

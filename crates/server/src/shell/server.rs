@@ -23,7 +23,7 @@ use super::clock::Clock;
 use super::control::{self, Control};
 use super::journal::Recorder;
 use super::machine;
-use super::meters::RequestMeters;
+use super::meters::Meters;
 use super::owner::{self, Message, OwnerError};
 use super::requests::RequestLog;
 use crate::broker::{Broker, ListenerId};
@@ -228,7 +228,7 @@ impl Server {
         let (alive, connections) = mpsc::channel(1);
         let control = Control {
             inbox: inbox.clone(),
-            meters: Arc::new(RequestMeters::new()),
+            meters: Meters::new(config.nodes.iter().map(|node| node.id)),
             listening: Arc::default(),
         };
         let control_address = match control_listener {

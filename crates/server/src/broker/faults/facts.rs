@@ -120,6 +120,9 @@ impl Broker {
             RequestMessage::TxnShareAcknowledge(body) => {
                 places!(body.topics, topic: topic.topic_id, None, partitions.partition_index);
             }
+            RequestMessage::SeedTxnShareAcknowledge(body) => {
+                places!(body.topics, topic: topic.topic_id, None, partitions.partition);
+            }
             RequestMessage::ReadShareGroupState(body) => {
                 places!(body.topics, topic: topic.topic_id, None, partitions.partition);
             }
@@ -176,6 +179,8 @@ impl Facts {
     fn note_names(&mut self, message: &RequestMessage) {
         let (groups, ids): (Vec<&StrBytes>, Vec<&StrBytes>) = match message {
             RequestMessage::AddOffsetsToTxn(body) => (vec![&body.group_id], vec![&body.transactional_id]),
+            RequestMessage::AddShareAcksToTxn(body) => (vec![&body.group_id], vec![&body.transactional_id]),
+            RequestMessage::AlterShareGroupOffsets(body) => (vec![&body.group_id], vec![]),
             RequestMessage::AddPartitionsToTxn(body) => {
                 let later = body.transactions.iter().map(|transaction| &transaction.transactional_id);
                 (vec![], later.chain([&body.v3_and_below_transactional_id]).collect())
@@ -183,7 +188,12 @@ impl Facts {
             RequestMessage::ConsumerGroupDescribe(body) => (body.group_ids.iter().collect(), vec![]),
             RequestMessage::ConsumerGroupHeartbeat(body) => (vec![&body.group_id], vec![]),
             RequestMessage::DeleteGroups(body) => (body.groups_names.iter().collect(), vec![]),
+            RequestMessage::DeleteShareGroupOffsets(body) => (vec![&body.group_id], vec![]),
+            RequestMessage::DeleteShareGroupState(body) => (vec![&body.group_id], vec![]),
             RequestMessage::DescribeGroups(body) => (body.groups.iter().collect(), vec![]),
+            RequestMessage::DescribeShareGroupOffsets(body) => {
+                (body.groups.iter().map(|group| &group.group_id).collect(), vec![])
+            }
             RequestMessage::DescribeTransactions(body) => (vec![], body.transactional_ids.iter().collect()),
             RequestMessage::EndTxn(body) => (vec![], vec![&body.transactional_id]),
             RequestMessage::FindCoordinator(body) => match body.key_type {
@@ -191,6 +201,7 @@ impl Facts {
                 _ => (body.coordinator_keys.iter().chain([&body.key]).collect(), vec![]),
             },
             RequestMessage::Heartbeat(body) => (vec![&body.group_id], vec![]),
+            RequestMessage::InitializeShareGroupState(body) => (vec![&body.group_id], vec![]),
             RequestMessage::InitProducerId(body) => (vec![], body.transactional_id.iter().collect()),
             RequestMessage::JoinGroup(body) => (vec![&body.group_id], vec![]),
             RequestMessage::LeaveGroup(body) => (vec![&body.group_id], vec![]),
@@ -201,6 +212,10 @@ impl Facts {
             }
             RequestMessage::Produce(body) => (vec![], body.transactional_id.iter().collect()),
             RequestMessage::ReadShareGroupState(body) => (vec![&body.group_id], vec![]),
+            RequestMessage::ReadShareGroupStateSummary(body) => (vec![&body.group_id], vec![]),
+            RequestMessage::SeedTxnShareAcknowledge(body) => {
+                (vec![&body.group_id], vec![&body.transaction_id])
+            }
             RequestMessage::ShareAcknowledge(body) => (body.group_id.iter().collect(), vec![]),
             RequestMessage::ShareFetch(body) => (body.group_id.iter().collect(), vec![]),
             RequestMessage::ShareGroupDescribe(body) => (body.group_ids.iter().collect(), vec![]),

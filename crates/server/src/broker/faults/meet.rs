@@ -5,7 +5,7 @@ use sharemark_protocol::{ErrorCode, TopicIdPartition};
 use super::super::Broker;
 use super::super::crossing::Crossing;
 use super::super::input::{Now, Origin, Output, Request};
-use super::{Facts, Fault, FaultAction, FaultPoint, FaultProblem, FaultView, KeptBack, answers};
+use super::{Asked, Facts, Fault, FaultAction, FaultPoint, FaultProblem, FaultView, KeptBack, answers};
 
 impl Broker {
     /// Installs a fault and returns its number.
@@ -98,6 +98,10 @@ impl Broker {
 
     /// Lets a request meet the faults; returns it if it is to be handled now.
     pub(in crate::broker) fn meet_request(&mut self, now: Now, request: Request) -> Option<Request> {
+        if self.faults.watches(FaultPoint::Response) {
+            let asked = Asked { facts: self.facts_of_request(&request), message: request.message.clone() };
+            self.faults.note_asked(request.origin.connection, asked);
+        }
         if !self.faults.watches(FaultPoint::Request) {
             return Some(request);
         }
@@ -136,17 +140,32 @@ impl Broker {
         None
     }
 
-    /// Lets an answer meet the faults; returns what is to be sent now.
+    /// Lets an answer meet the faults; returns what is to be sent now. Of a request that came before any fault waited
+    /// for answers only its API and its node are known.
     pub(in crate::broker) fn meet_answer(&mut self, origin: &Origin, output: Output) -> Option<Output> {
-        let Output::Answer { message, .. } = &output else { return Some(output) };
+        let Output::Answer { api_version, message, .. } = &output else { return Some(output) };
+        let (api_version, api) = (*api_version, message.api_key());
+        let asked = self.faults.take_asked(origin.connection);
         if !self.faults.watches(FaultPoint::Response) {
             return Some(output);
         }
-        let facts = Facts { api: Some(message.api_key()), node: Some(origin.node), ..Facts::default() };
+        let (facts, request) = match asked {
+            Some(Asked { facts, message }) => (facts, Some(message)),
+            None => (Facts { api: Some(api), node: Some(origin.node), ..Facts::default() }, None),
+        };
         let Some((id, action)) = self.faults.meet(FaultPoint::Response, &facts) else { return Some(output) };
         let cut = Output::Close { connection: origin.connection };
         match action {
-            FaultAction::Error(_) | FaultAction::Repeat => Some(output), // Neither is installed there.
+            FaultAction::Error(error) => {
+                let refusal = request.and_then(|request| answers::refusal(&request, error));
+                let told = |message| Output::Answer {
+                    connection: origin.connection,
+                    api_version,
+                    message: Box::new(message),
+                };
+                Some(refusal.map_or(cut, told))
+            }
+            FaultAction::Repeat => Some(output), // It is not installed there.
             FaultAction::Drop => None,
             FaultAction::Disconnect => Some(cut),
             FaultAction::Hold => self.faults.hold(id, KeptBack::Output(output)).err().map(|_| cut),

@@ -51,10 +51,8 @@ fn a_fault_meets_as_often_as_it_is_told() {
 #[test]
 fn what_cannot_be_done_is_refused() {
     let mut faults = Faults::default();
-    let error = FaultAction::Error(ErrorCode::NotCoordinator);
     for (at, action, problem) in [
         (FaultPoint::LogAppend, FaultAction::Hold, FaultProblem::NotThere),
-        (FaultPoint::Response, error, FaultProblem::NotThere),
         (FaultPoint::Response, FaultAction::Repeat, FaultProblem::NotThere),
     ] {
         assert_eq!(faults.install(Fault::new(at, action)), Err(problem));

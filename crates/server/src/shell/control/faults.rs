@@ -24,12 +24,18 @@ pub(super) const FIELDS: &[&str] = &[
     "count",
 ];
 
+/// Why an action cannot be done at a point.
+const NOT_THERE: &str = "an append can only be refused (error), and an answer not be repeated";
+
+/// The actions.
+const ACTIONS: &str = "error, hold, drop, repeat, disconnect, delay";
+
 impl From<FaultProblem> for ControlError {
     fn from(problem: FaultProblem) -> Self {
         match problem {
             FaultProblem::Unknown => Self::NotFound("there is no such fault".to_owned()),
             FaultProblem::TooMany => Self::Conflict("there are too many faults".to_owned()),
-            FaultProblem::NotThere => Self::Invalid("that action cannot be done at that point".to_owned()),
+            FaultProblem::NotThere => Self::Invalid(NOT_THERE.to_owned()),
         }
     }
 }
@@ -55,7 +61,7 @@ pub(in crate::shell) fn delete_faults(desk: &mut dyn Desk, id: Option<u64>) -> R
 pub(super) fn read(fields: &Map<String, Value>) -> Result<Fault, ControlError> {
     let reader = Reader { fields };
     let at = reader.text("at")?.ok_or_else(|| wrong("at is missing"))?;
-    let at = FaultPoint::from_name(&at).ok_or_else(|| wrong(format!("no point is called {at}")))?;
+    let at = FaultPoint::from_name(&at).ok_or_else(|| unknown_point(&at))?;
     let mut fault = Fault::new(at, reader.action()?);
     fault.apis = reader.apis()?;
     fault.from = reader.node("from")?;
@@ -75,6 +81,11 @@ pub(super) fn read(fields: &Map<String, Value>) -> Result<Fault, ControlError> {
 
 fn wrong(text: impl Into<String>) -> ControlError {
     ControlError::Invalid(text.into())
+}
+
+fn unknown_point(name: &str) -> ControlError {
+    let points = FaultPoint::ALL.map(|(_, name)| name).join(", ");
+    wrong(format!("no point is called {name}, but {points}"))
 }
 
 struct Reader<'a> {
@@ -133,7 +144,7 @@ impl Reader<'_> {
                 let ms = self.number("delayMs")?.filter(|ms| (0..=DELAY_MS_MAX).contains(ms));
                 FaultAction::Delay(ms.ok_or_else(|| wrong(format!("delayMs must be 0 to {DELAY_MS_MAX}")))?)
             }
-            _ => return Err(wrong(format!("no action is called {name}"))),
+            _ => return Err(wrong(format!("no action is called {name}, but {ACTIONS}"))),
         };
         let needs = |field: &str, action: &str| match self.fields.get(field) {
             None | Some(Value::Null) => Ok(()),

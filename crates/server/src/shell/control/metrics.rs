@@ -5,7 +5,6 @@
 //! for the reader to take. Each sample names the node that counted, which in Kafka would be a process of its own.
 
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use prometheus_client::collector::Collector;
@@ -13,19 +12,17 @@ use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, LabelSetEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
+use sharemark_protocol::ApiKey;
 
 use crate::broker::{DeadLetterCounts, Distribution, NodeMetrics, RequestedTopics, SharePartitionMetrics};
-use crate::shell::meters::{LATENCY_BOUNDS_US, RequestMeters};
+use crate::shell::meters::{ApiMeter, LATENCY_BOUNDS_US, Meters};
 
 /// Writes all metrics: what the nodes hold and have counted, and the requests.
 ///
 /// # Errors
 ///
 /// If a metric cannot be written.
-pub(in crate::shell) fn render(
-    nodes: Vec<NodeMetrics>,
-    meters: Arc<RequestMeters>,
-) -> Result<String, fmt::Error> {
+pub(in crate::shell) fn render(nodes: Vec<NodeMetrics>, meters: Meters) -> Result<String, fmt::Error> {
     let mut registry = Registry::default();
     registry.register_collector(Box::new(Scrape { nodes, meters }));
     let mut text = String::new();
@@ -36,7 +33,7 @@ pub(in crate::shell) fn render(
 #[derive(Debug)]
 struct Scrape {
     nodes: Vec<NodeMetrics>,
-    meters: Arc<RequestMeters>,
+    meters: Meters,
 }
 
 /// Labels of a sample: names and values.
@@ -217,35 +214,36 @@ impl Scrape {
 
     fn encode_requests(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let mut by_version = Vec::new();
-        for meter in self.meters.apis() {
+        for (labels, meter) in self.api_meters() {
             for (version, count) in meter.by_version.iter().enumerate() {
                 let count = count.load(Ordering::Relaxed);
                 if 0 < count {
-                    let labels =
-                        vec![("request", meter.key.api().name.to_owned()), ("version", version.to_string())];
-                    by_version.push((labels, count));
+                    by_version
+                        .push(([labels.clone(), vec![("version", version.to_string())]].concat(), count));
                 }
             }
         }
         let name = "kafka_network_RequestMetrics_RequestsPerSec";
         counters(encoder, name, "Requests, by API and version", &by_version)?;
+        let answered =
+            |meter: &ApiMeter| meter.by_latency.iter().any(|count| 0 < count.load(Ordering::Relaxed));
+        let times: Vec<_> = self.api_meters().filter(|(_, meter)| answered(meter)).collect();
         let name = "kafka_network_RequestMetrics_TotalTimeMs";
-        let help = "How long requests took to answer";
-        let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Histogram)?;
-        for meter in self.meters.apis() {
-            let counts = meter.by_latency.iter().map(|count| count.load(Ordering::Relaxed));
-            let bounds = LATENCY_BOUNDS_US.iter().map(|us| seconds(*us) * 1_000.0).chain([f64::INFINITY]);
-            let classes: Vec<(f64, u64)> = bounds.zip(counts).collect();
-            let count: u64 = classes.iter().map(|(_, count)| count).sum();
-            if count == 0 {
-                continue;
-            }
-            let sum = seconds(meter.latency_us.load(Ordering::Relaxed)) * 1_000.0;
-            let labels = vec![("request", meter.key.api().name.to_owned())];
-            let set = LabelSet(&labels);
-            metric.encode_family(&set)?.encode_histogram::<NoLabelSet>(sum, count, &classes, None)?;
-        }
-        Ok(())
+        latencies(encoder, name, "How long requests took to answer", &times)?;
+        let staged = self.api_meters().filter(|(_, meter)| meter.key == ApiKey::TxnShareAcknowledge);
+        let staged: Vec<_> = staged.map(|(labels, meter)| (labels[..1].to_vec(), meter)).collect();
+        let name = "kafka_server_ShareGroupMetrics_TxnShareAcknowledgeRequestLatencyMs";
+        latencies(encoder, name, "How long it took to stage acknowledgements", &staged)
+    }
+
+    /// Returns what each node counted of each API, with labels for both.
+    fn api_meters(&self) -> impl Iterator<Item = (Labels<'_>, &ApiMeter)> {
+        self.meters.nodes().flat_map(|(id, meters)| {
+            let labels = move |meter: &ApiMeter| {
+                vec![("node", id.get().to_string()), ("request", meter.key.api().name.to_owned())]
+            };
+            meters.apis().iter().map(move |meter| (labels(meter), meter))
+        })
     }
 }
 
@@ -268,6 +266,25 @@ fn integer(count: usize) -> i64 {
 
 fn seconds(us: u64) -> f64 {
     std::time::Duration::from_micros(us).as_secs_f64()
+}
+
+fn latencies(
+    encoder: &mut DescriptorEncoder<'_>,
+    name: &str,
+    help: &str,
+    samples: &[(Labels<'_>, &ApiMeter)],
+) -> fmt::Result {
+    let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Histogram)?;
+    for (labels, meter) in samples {
+        let counts = meter.by_latency.iter().map(|count| count.load(Ordering::Relaxed));
+        let bounds = LATENCY_BOUNDS_US.iter().map(|us| seconds(*us) * 1_000.0).chain([f64::INFINITY]);
+        let classes: Vec<(f64, u64)> = bounds.zip(counts).collect();
+        let count: u64 = classes.iter().map(|(_, count)| count).sum();
+        let sum = seconds(meter.latency_us.load(Ordering::Relaxed)) * 1_000.0;
+        let set = LabelSet(labels);
+        metric.encode_family(&set)?.encode_histogram::<NoLabelSet>(sum, count, &classes, None)?;
+    }
+    Ok(())
 }
 
 fn counters(

@@ -16,7 +16,7 @@ use crate::broker::ConnectionId;
 use crate::config::BrokerConfig;
 use crate::shell::connection::{ListenerContext, serve};
 use crate::shell::control::Control;
-use crate::shell::meters::RequestMeters;
+use crate::shell::meters::Meters;
 use crate::shell::owner::Message;
 
 /// How long accepting pauses when the process has no file left.
@@ -36,7 +36,7 @@ pub(super) struct Bound {
 #[derive(Clone, Debug)]
 pub(super) struct Accept {
     inbox: Sender<Message>,
-    meters: Arc<RequestMeters>,
+    meters: Meters,
     stopping: watch::Receiver<bool>,
     alive: mpsc::Sender<()>,
     next_connection: Arc<AtomicU64>,
@@ -82,7 +82,7 @@ impl Accept {
             node,
             listener: place.listener,
             inbox: self.inbox.clone(),
-            meters: self.meters.clone(),
+            meters: self.meters.of(node),
             stopping: self.stopping.clone(),
             node_stopped,
             idle_max: self.idle_max,
