@@ -66,7 +66,7 @@ impl Described {
                 let value = loop {
                     match serde_json::from_str(&json) {
                         Ok(value) => break value,
-                        Err(_) => json += lines.next().expect("an example is JSON to its end"),
+                        Err(_) => json += lines.next().unwrap(), // An example is JSON to its end.
                     }
                 };
                 found.examples.insert((section.clone(), name.clone(), is_body), value);

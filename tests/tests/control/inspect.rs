@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
 use sharemark::ControlError;
 
-use crate::support::{ask, run, server, told, with_session};
+use crate::support::{ask, metrics, run, server, sum, told, with_session};
 
 #[test]
 fn a_share_partition_shows_every_record() {
@@ -10,8 +10,10 @@ fn a_share_partition_shows_every_record() {
         run(session, "create-topic t");
         run(session, "group-config g share.auto.offset.reset=earliest");
         run(session, "join member=A topics=t");
-        let unknown = ask(&server, "GET", "/share-groups/g/t/0", "");
-        assert_eq!(unknown.0, 404, "nobody has fetched: {}", unknown.1);
+        let unknown = ask(&server, "GET", "/share-groups/h/t/0", "");
+        assert_eq!(unknown.0, 404, "there is no such group: {}", unknown.1);
+        let begun = told(&server, "GET", "/share-groups/g/t/0", "");
+        assert_eq!((&begun["loaded"], &begun["records"]), (&json!(false), &json!([])), "nobody has fetched");
         told(&server, "POST", "/clock/hold", "");
         run(session, "init-producer p1 txn=x");
         run(session, "produce t-0 count=10");
@@ -48,6 +50,43 @@ fn a_share_partition_shows_every_record() {
         assert_eq!(shown["records"], wanted);
         let view = server.share_partition("g", "t", 0).unwrap();
         assert_eq!((view.start_offset, view.end_offset, view.records.len()), (1, 9, 5));
+    });
+}
+
+#[test]
+fn what_is_stored_is_shown_when_nobody_fetches() {
+    let server = server();
+    let pending = || {
+        let name = "kafka_server_ShareGroupMetrics_TxnPendingRecordsCount";
+        sum(&metrics(&server), name, &[r#"node="0""#])
+    };
+    // What is not done with; where the start is stored depends on what was written last.
+    let left = || {
+        let records = server.share_partition("g", "t", 0).unwrap().records.into_iter();
+        let left = records.filter(|run| !run.state.is_final());
+        left.map(|run| (run.range.first().get(), run.range.last().get(), run.state.name()))
+            .collect::<Vec<_>>()
+    };
+    with_session(&server, |session| {
+        run(session, "create-topic t");
+        run(session, "group-config g share.auto.offset.reset=earliest");
+        run(session, "join member=A topics=t");
+        run(session, "produce t-0 count=4");
+        run(session, "init-producer p1 txn=x");
+        run(session, "share-fetch member=A epoch=0 t-0");
+        run(session, "share-acknowledge member=A epoch=1 t-0 accept 0");
+        let staged = run(session, "txn-share-acknowledge producer=p1 member=A t-0 accept 1-2");
+        assert!(staged.contains("NONE"), "{staged}");
+        assert_eq!(told(&server, "GET", "/share-groups/g/t/0", "")["loaded"], json!(true));
+        run(session, "close A");
+        while told(&server, "GET", "/share-groups/g/t/0", "")["loaded"] == json!(true) {
+            std::thread::yield_now(); // The server has not seen yet that the connection is gone.
+        }
+        assert_eq!(left(), [(1, 2, "TX_PENDING"), (3, 3, "AVAILABLE")]);
+        assert_eq!(pending(), 2.0);
+        run(session, "end-txn p1 commit");
+        assert_eq!(left(), [(3, 3, "AVAILABLE")]);
+        assert_eq!(pending(), 0.0);
     });
 }
 

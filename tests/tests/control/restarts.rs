@@ -68,7 +68,9 @@ fn a_stage_whose_append_fails_leaves_the_record_with_its_member() {
     let server = server();
     with_session(&server, |session| {
         prepare(&server, session);
-        append_fails(&server, SHARE_TOPIC);
+        // No error that may pass: the leader would ask again and hide it.
+        let error = FaultAction::Error(ErrorCode::UnknownServerError);
+        server.install_fault(Fault::new(FaultPoint::LogAppend, error).topic(SHARE_TOPIC)).unwrap();
         let refused = stage(session);
         assert!(!refused.contains("NONE"), "{refused}");
         assert_eq!(states(&server), ["0-2 ACQUIRED"]);

@@ -16,17 +16,19 @@ use super::share_partitions::share_key;
 pub enum Missing {
     /// There is no such partition.
     Partition,
-    /// The partition is there, but its leader serves no share partition of such a group: nobody fetches.
+    /// The partition is there, but no state of it is stored for such a group.
     SharePartition,
     /// No coordinator knows such a transactional id.
     Transaction,
 }
 
-/// A share partition at its leader.
+/// A share partition at its leader; as it is stored, if nobody fetches there.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct SharePartitionView {
-    /// The node that serves it.
+    /// The node that leads it.
     pub node: NodeId,
+    /// Whether that node serves it; else this is what the share coordinator stores, which tells of no locks.
+    pub is_loaded: bool,
     /// The epoch of that leader.
     pub leader_epoch: LeaderEpoch,
     /// The generation of its state.
@@ -94,7 +96,7 @@ impl Broker {
     /// # Errors
     ///
     /// - `Partition` if there is no such partition.
-    /// - `SharePartition` if its leader does not serve it.
+    /// - `SharePartition` if such a group has no state there.
     pub fn inspect_share_partition(
         &self,
         now: Now,
@@ -104,14 +106,20 @@ impl Broker {
     ) -> Result<SharePartitionView, Missing> {
         let topic_id = self.cluster.topic_named(topic).ok_or(Missing::Partition)?.id;
         let at = TopicIdPartition { topic_id, partition };
-        let node = self.cluster.partition(at).ok_or(Missing::Partition)?.leader;
+        let led = self.cluster.partition(at).ok_or(Missing::Partition)?;
+        let node = led.leader;
         let key = share_key(&group_id.into(), at);
-        let served = self.share_partition(node, &key).ok_or(Missing::SharePartition)?;
+        let loaded = self.share_partition(node, &key);
+        let stored = match loaded {
+            Some(_) => None,
+            None => self.stored_share_partition(now, node, &key, led.leader_epoch),
+        };
+        let shown = loaded.or(stored.as_ref()).ok_or(Missing::SharePartition)?;
         let mut runs = Vec::new();
-        served.records(now.clock, &mut runs);
+        shown.records(now.clock, &mut runs);
         // A batch is kept whole until all of it is done with; what is below the start and final is of no interest.
         let is_shown =
-            |run: &RecordRun<'_>| served.start_offset() <= run.range.last() || !run.state.is_final();
+            |run: &RecordRun<'_>| shown.start_offset() <= run.range.last() || !run.state.is_final();
         let records = runs.into_iter().filter(is_shown).map(|run| RecordsView {
             range: run.range,
             state: run.state,
@@ -123,11 +131,12 @@ impl Broker {
         });
         Ok(SharePartitionView {
             node,
-            leader_epoch: served.leader_epoch(),
-            state_epoch: served.state_epoch(),
-            start_offset: served.start_offset().get(),
-            end_offset: served.next_offset().get() - 1,
-            delivery_complete_count: served.delivery_complete_count(),
+            is_loaded: loaded.is_some(),
+            leader_epoch: shown.leader_epoch(),
+            state_epoch: shown.state_epoch(),
+            start_offset: shown.start_offset().get(),
+            end_offset: shown.next_offset().get() - 1,
+            delivery_complete_count: shown.delivery_complete_count(),
             records: records.collect(),
         })
     }

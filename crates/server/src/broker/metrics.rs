@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use sharemark_protocol::{NodeId, SharePartitionKey, Timestamp, TopicId};
+use sharemark_protocol::{NodeId, SharePartitionKey, Timestamp, TopicId, TopicIdPartition};
 use sharemark_share_coordinator::{AcknowledgementBatch, RecordState, SharePartition};
 
 use super::Broker;
@@ -281,7 +281,7 @@ pub struct NodeMetrics {
     pub id: NodeId,
     /// What it has counted.
     pub figures: NodeFigures,
-    /// How many records wait for their transaction.
+    /// How many records of partitions that it leads wait for their transaction.
     pub txn_pending_records_count: i64,
     /// How many groups it coordinates, by type and state.
     pub groups: BTreeMap<(&'static str, &'static str), usize>,
@@ -292,10 +292,29 @@ pub struct NodeMetrics {
 impl Broker {
     /// Returns what each node has counted, and what it holds now.
     pub fn metrics(&self) -> Vec<NodeMetrics> {
-        self.nodes.iter().map(|(id, node)| self.node_metrics(*id, node)).collect()
+        let pending = self.stored_pending_counts();
+        let of = |id: &NodeId| pending.get(id).copied().unwrap_or(0);
+        self.nodes.iter().map(|(id, node)| self.node_metrics(*id, node, of(id))).collect()
     }
 
-    fn node_metrics(&self, id: NodeId, node: &Node) -> NodeMetrics {
+    /// Returns by leader how many records wait for their transaction where nobody fetches, so that the share coordinator
+    /// alone knows of them.
+    fn stored_pending_counts(&self) -> BTreeMap<NodeId, i64> {
+        let mut counts = BTreeMap::new();
+        for shard in self.connected().flat_map(|(_, node)| node.share_states.values()) {
+            for key in shard.keys() {
+                let count: i64 = shard.pending_batches(key).map(|batch| batch.range.offset_count()).sum();
+                let at = TopicIdPartition { topic_id: key.topic_id, partition: key.partition };
+                let leader = self.cluster.partition(at).map(|partition| partition.leader);
+                if let Some(leader) = leader.filter(|leader| self.share_partition(*leader, key).is_none()) {
+                    *counts.entry(leader).or_insert(0) += count;
+                }
+            }
+        }
+        counts
+    }
+
+    fn node_metrics(&self, id: NodeId, node: &Node, stored_pending_count: i64) -> NodeMetrics {
         let mut groups = BTreeMap::new();
         for shard in node.groups.values() {
             for group in shard.list_groups(&[], &[]) {
@@ -303,7 +322,7 @@ impl Broker {
             }
         }
         let mut share_partitions = Vec::new();
-        let mut txn_pending_records_count = 0;
+        let mut txn_pending_records_count = stored_pending_count;
         for (key, slot) in &node.share_partitions {
             let SharePartitionSlot::Active { partition, figures, .. } = slot else { continue };
             txn_pending_records_count += pending_count(partition);

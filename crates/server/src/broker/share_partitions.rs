@@ -147,11 +147,7 @@ impl Broker {
         self.share_loads += 1;
         let first_transition = self.share_loads << 32;
         let loaded = read.map_err(coordinator_error).and_then(|state| {
-            let start = match state.start_offset {
-                Some(start) => start,
-                None => self.reset_offset(now, key)?,
-            };
-            let mut partition = SharePartition::load(&state, start, leader_epoch)?;
+            let mut partition = self.load_stored(now, key, &state, leader_epoch)?;
             partition.number_transitions_from(first_transition);
             Ok(partition)
         });
@@ -173,6 +169,35 @@ impl Broker {
             node.share_partitions.insert(key.clone(), slot);
         }
         self.changed.insert(TopicIdPartition { topic_id: key.topic_id, partition: key.partition });
+    }
+
+    /// Returns the share partition that a stored state stands for.
+    fn load_stored(
+        &self,
+        now: Now,
+        key: &SharePartitionKey,
+        state: &ReadState,
+        leader_epoch: LeaderEpoch,
+    ) -> Result<SharePartition, ErrorCode> {
+        let start = match state.start_offset {
+            Some(start) => start,
+            None => self.reset_offset(now, key)?,
+        };
+        SharePartition::load(state, start, leader_epoch)
+    }
+
+    /// Returns a share partition as its leader would load it now, if a state of it is stored. Nothing changes by it.
+    pub(super) fn stored_share_partition(
+        &self,
+        now: Now,
+        leader: NodeId,
+        key: &SharePartitionKey,
+        leader_epoch: LeaderEpoch,
+    ) -> Option<SharePartition> {
+        let (_, coordinator) = self.share_state_leader(leader, key)?;
+        let (_, shard) = self.share_state_shard(coordinator, key).ok()?;
+        let read = shard.decide_read(key, None, now.clock).ok()?;
+        self.load_stored(now, key, &read.state, leader_epoch).ok()
     }
 
     /// Changes what an active share partition has counted.

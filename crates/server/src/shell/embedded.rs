@@ -62,11 +62,12 @@ impl Server {
     }
 
     /// Shows every record that the share partition of a group keeps track of: its state, its owner, how often it was
-    /// delivered, what is left of its lock, the transaction that it waits for.
+    /// delivered, what is left of its lock, the transaction that it waits for. Where nobody fetches, this is what the share
+    /// coordinator stores.
     ///
     /// # Errors
     ///
-    /// - `NotFound` if there is no such partition, or nobody of the group has fetched from it.
+    /// - `NotFound` if there is no such partition, or no state of it is stored for such a group.
     /// - `Ended` if the server has ended.
     pub fn share_partition(
         &self,

@@ -9,9 +9,7 @@ impl From<Missing> for ControlError {
     fn from(missing: Missing) -> Self {
         let text = match missing {
             Missing::Partition => "there is no such partition",
-            Missing::SharePartition => {
-                "no member of such a group fetches from that partition now, so that its leader holds no records for it"
-            }
+            Missing::SharePartition => "no state of that partition is stored for such a group",
             Missing::Transaction => "no coordinator knows such a transactional id",
         };
         Self::NotFound(text.to_owned())

@@ -9,6 +9,7 @@ use crate::shell::requests::RequestView;
 pub(super) fn share_partition(view: &SharePartitionView) -> Value {
     json!({
         "node": view.node.get(),
+        "loaded": view.is_loaded,
         "leaderEpoch": view.leader_epoch.get(),
         "stateEpoch": view.state_epoch.get(),
         "startOffset": view.start_offset,
