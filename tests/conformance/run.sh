@@ -18,6 +18,9 @@ build=${SHAREMARK_CACHE:-$HOME/.cache/sharemark}/conformance
 threads=${THREADS:-8}
 logs=${LOGS:-$(mktemp -d "${TMPDIR:-/tmp}/conformance.XXXXXX")}
 mkdir -p "$build" "$logs"
+# Whoever comes while another builds waits for it, and finds it done.
+exec 9>"$build/lock"
+flock 9
 if ! { find "$here/src" "$here/pom.xml" -type f -newer "$build/built" | grep -q .; } 2>/dev/null && [ -e "$build/built" ]; then :; else
   rm -rf "$build/classes" "$build/dependency"
   touch "$build/started"
@@ -25,6 +28,7 @@ if ! { find "$here/src" "$here/pom.xml" -type f -newer "$build/built" | grep -q 
     -DincludeScope=runtime "-DoutputDirectory=$build/dependency" >&2
   mv "$build/started" "$build/built"
 fi
+exec 9>&-
 [ $# != 0 ] || exit 0
 if [ "$1" = all ]; then
   set --

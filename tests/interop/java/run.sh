@@ -7,11 +7,15 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 build=${SHAREMARK_CACHE:-$HOME/.cache/sharemark}/interop-java
 : "${BOOTSTRAP:?set BOOTSTRAP to host:port}"
 mkdir -p "$build"
+# Whoever comes while another builds waits for it, and finds it done.
+exec 9>"$build/lock"
+flock 9
 if ! { find "$here/src" "$here/pom.xml" -type f -newer "$build/built" | grep -q .; } 2>/dev/null && [ -e "$build/built" ]; then :; else
   touch "$build/started"
   mvn -q -B -f "$here/pom.xml" "-Dsharemark.build=$build" compile dependency:copy-dependencies \
     -DincludeScope=runtime "-DoutputDirectory=$build/dependency" >&2
   mv "$build/started" "$build/built"
 fi
+exec 9>&-
 exec java -Xmx192m -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto \
   -cp "$build/classes:$build/dependency/*" sharemark.interop.Main "$@"

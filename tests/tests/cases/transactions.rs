@@ -60,6 +60,34 @@ fn b076_a_transaction_is_over_when_its_end_is_answered() {
     });
 }
 
+/// B077: what a transaction committed is found at once, over another connection too; never what was before as stable.
+#[test]
+fn b077_offsets_are_there_when_their_commit_is_answered() {
+    on_both(|broker| {
+        broker.topic("t", 1);
+        broker.with_session(|run| {
+            run("init-producer p1 txn=x");
+            // Kafka writes its markers a moment after the answer, and tells everybody to ask again until then.
+            let mut ask = |command: &str, again: &str| loop {
+                let answer = run(command);
+                if !(broker.is_kafka() && answer.contains(again)) {
+                    return answer;
+                }
+            };
+            for round in 1..=1000 {
+                let staged = ask(&format!("txn-commit-offsets p1 t-0@{round}"), "CONCURRENT_TRANSACTIONS");
+                assert_eq!(staged, "t-0 NONE\n", "round {round}");
+                let ended = ask("end-txn p1 commit at-once", "CONCURRENT_TRANSACTIONS");
+                assert!(ended.starts_with("NONE "), "round {round}: {ended}");
+                let wanted = format!("t-0 {round} epoch=-1 text=\n");
+                let stable = ask("via other fetch-offsets t-0 stable", "UNSTABLE_OFFSET_COMMIT");
+                assert_eq!(stable, wanted, "round {round}");
+                assert_eq!(ask("via other fetch-offsets t-0", "nothing"), wanted, "round {round}");
+            }
+        });
+    });
+}
+
 /// B089: a sink that probes thousands of ids which were never used.
 #[test]
 fn b089_unused_transactional_ids_are_cheap() {

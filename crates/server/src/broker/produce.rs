@@ -122,6 +122,7 @@ impl Broker {
             self.finish_produce(now, operation);
             return;
         }
+        self.refuse_outdated(&mut operation);
         let unverified = self.unverified(&operation);
         let Some(producer) = unverified.values().next().copied().filter(|_| adds || verifies) else {
             self.finish_produce(now, operation);
@@ -244,6 +245,21 @@ impl Broker {
             return Err(ErrorCode::TopicAuthorizationFailed);
         }
         topic.ok_or(missing)
+    }
+
+    /// Refuses what goes to partitions that have seen a higher epoch of its producer. As in Kafka they tell so
+    /// themselves: the coordinator may know another producer id by now, which would sound worse.
+    fn refuse_outdated(&self, operation: &mut ProduceOperation) {
+        for part in &mut operation.parts {
+            let Some((at, producer)) = part.transaction else { continue };
+            let seen = self.cluster.partition(at).and_then(|it| it.log.producer_epoch(producer.id));
+            if seen.is_some_and(|seen| producer.epoch < seen) {
+                part.transaction = None;
+                if part.target.is_ok() {
+                    part.target = Err(ErrorCode::InvalidProducerEpoch);
+                }
+            }
+        }
     }
 
     /// Returns the partitions of a Produce request that the transaction coordinator has to be asked about first,

@@ -191,6 +191,47 @@ pub(super) fn fetch_offsets(
     Ok(if lines.is_empty() || code != 0 { format!("{} nothing\n", error(code)) } else { lines.concat() })
 }
 
+/// `fetch-group-offsets g:t-0,t-1 h:all ... [stable] [version=10]`: of several groups in one request.
+pub(super) fn fetch_group_offsets(
+    session: &mut Session<'_>,
+    arguments: &mut Arguments,
+) -> Result<String, CommandError> {
+    let version: i16 = arguments.number("version", FETCH_VERSION_WITH_IDS)?;
+    let require_stable = arguments.flag("stable");
+    let mut groups = Vec::new();
+    for word in arguments.words_until("") {
+        let (group, places) = word.split_once(':').ok_or_else(|| format!("`{word}` is no g:t-0,t-1"))?;
+        let mut topics = Vec::new();
+        for place in places.split(',').filter(|place| *place != "all") {
+            let (topic, partition) = topic_partition(place)?;
+            let (topic_id, name) = (topic_id(session, &topic), session.names.wire(&topic));
+            topics.push(OffsetFetchRequestTopics { topic_id, name, partition_indexes: vec![partition] });
+        }
+        groups.push(OffsetFetchRequestGroup {
+            group_id: session.names.wire(group),
+            topics: (places != "all").then_some(topics),
+            ..OffsetFetchRequestGroup::default()
+        });
+    }
+    let request = OffsetFetchRequest { groups, require_stable, ..OffsetFetchRequest::default() };
+    let answer = session.call(&request, version)?;
+    let mut output = String::new();
+    for group in &answer.groups {
+        output += &format!("{} {}\n", session.names.shown(&group.group_id), error(group.error_code));
+        let mut lines = Vec::new();
+        for topic in &group.topics {
+            let name = topic_name(session, &topic.name, topic.topic_id);
+            for it in &topic.partitions {
+                let (partition, offset) = (it.partition_index, it.committed_offset);
+                lines.push(format!("  {name}-{partition} {} {offset}\n", error(it.error_code)));
+            }
+        }
+        lines.sort();
+        output += &lines.concat();
+    }
+    Ok(output)
+}
+
 /// `delete-offsets [group=g] t-0 t-1 ...`
 pub(super) fn delete_offsets(
     session: &mut Session<'_>,

@@ -19,7 +19,8 @@ use crate::client::{Request, decode_response, encode_request};
 
 /// What a command prints when the broker closes the connection instead of answering.
 pub(super) const CLOSED: &str = "connection closed\n";
-const ANSWER_WAIT_MAX: Duration = Duration::from_secs(30);
+/// How long an answer may take.
+pub(super) const ANSWER_WAIT_MAX: Duration = Duration::from_secs(30);
 const METADATA_VERSION: i16 = 9;
 const SETTLE_TRIES: u32 = 200;
 const SETTLE_STEP_MS: u64 = 25;
@@ -127,6 +128,7 @@ const COMMANDS: &[(&str, Command)] = &[
     ("end-txn", txn::end_txn),
     ("features", cluster::features),
     ("fetch", log::fetch),
+    ("fetch-group-offsets", offsets::fetch_group_offsets),
     ("fetch-offsets", offsets::fetch_offsets),
     ("fetch-session", fetch_session::fetch_session),
     ("find-coordinator", groups::find_coordinator),
@@ -161,6 +163,7 @@ const COMMANDS: &[(&str, Command)] = &[
     ("share-acknowledge", share::share_acknowledge),
     ("share-fetch", share::share_fetch),
     ("share-log", internal::share_log),
+    ("spend-epochs", txn::spend_epochs),
     ("sync-group", classic::sync_group),
     ("txn-commit-offsets", offsets::txn_commit_offsets),
     ("txn-log", internal::txn_log),

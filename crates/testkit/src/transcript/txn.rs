@@ -21,7 +21,7 @@ use m::write_txn_markers_request::{WritableTxnMarker, WritableTxnMarkerTopic, Wr
 use super::arguments::{Arguments, CommandError, topic_partition};
 use super::groups::group_and_member;
 use super::names::error;
-use super::session::{Producer, Session};
+use super::session::{ANSWER_WAIT_MAX, Producer, Session};
 use super::share::acknowledgements;
 use super::txn_share_draft;
 
@@ -80,6 +80,44 @@ pub(super) fn init_producer(
         settle_transaction(session, id)?;
     }
     Ok(output + "\n")
+}
+
+/// `spend-epochs p1 p2 ... [timeout=60000] [to=32766]`: asks for each producer's id again until it has that epoch.
+pub(super) fn spend_epochs(
+    session: &mut Session<'_>,
+    arguments: &mut Arguments,
+) -> Result<String, CommandError> {
+    let transaction_timeout_ms = arguments.number("timeout", TIMEOUT_MS)?;
+    let last: i16 = arguments.number("to", i16::MAX - 1)?;
+    let names = arguments.words_until("");
+    loop {
+        let mut asking = Vec::new();
+        for name in &names {
+            let producer = session.producer(name)?.clone();
+            if producer.epoch < last {
+                let request = InitProducerIdRequest {
+                    transactional_id: Some(wire_id(session, &producer)),
+                    transaction_timeout_ms,
+                    ..InitProducerIdRequest::default()
+                };
+                session.send_on(name, &request, 5)?;
+                asking.push(name);
+            }
+        }
+        if asking.is_empty() {
+            return Ok(String::new());
+        }
+        for name in asking {
+            let received = session.receive_on::<InitProducerIdRequest>(name, ANSWER_WAIT_MAX)?;
+            let (answer, _) = received.ok_or("no answer to InitProducerId")?;
+            let producer = session.producer(name)?;
+            producer.epoch += 1;
+            producer.sequences.clear();
+            if (answer.error_code, answer.producer_epoch) != (0, producer.epoch) {
+                return Err(format!("instead of epoch {}: {answer:?}", producer.epoch));
+            }
+        }
+    }
 }
 
 /// The transactional id, id and epoch that a request names: the producer's own unless told otherwise.
