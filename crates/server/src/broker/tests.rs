@@ -8,6 +8,7 @@ mod moves;
 mod nodes;
 mod producing;
 mod retries;
+mod stage_errors;
 
 use sharemark_log::batch::BatchBuilder;
 use sharemark_protocol::messages as m;
@@ -195,13 +196,23 @@ impl Core {
         connection: u64,
         epoch: i32,
     ) -> Option<m::share_fetch_response::ShareFetchResponse> {
+        self.share_fetch_as("A", connection, epoch)
+    }
+
+    /// As [`Self::share_fetch`], by some member.
+    fn share_fetch_as(
+        &mut self,
+        member: &str,
+        connection: u64,
+        epoch: i32,
+    ) -> Option<m::share_fetch_response::ShareFetchResponse> {
         let topics = vec![m::share_fetch_request::FetchTopic {
             topic_id: self.topic_id("t"),
             partitions: vec![m::share_fetch_request::FetchPartition::default()],
         }];
         let request = m::share_fetch_request::ShareFetchRequest {
             group_id: Some("g".into()),
-            member_id: Some("A".into()),
+            member_id: Some(member.into()),
             share_session_epoch: epoch,
             max_wait_ms: 500,
             min_bytes: 1,

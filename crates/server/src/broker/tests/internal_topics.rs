@@ -96,12 +96,18 @@ pub(super) fn stage(core: &mut Core) -> i16 {
 
 /// As [`stage`], by a producer that is there, at the node that is asked.
 pub(super) fn stage_as(core: &mut Core, producer: Producer) -> i16 {
+    let request = stage_request(core, producer);
+    stage_error(core.call(0, request))
+}
+
+/// Returns a request that stages the acknowledgement of the first record by member A.
+pub(super) fn stage_request(core: &Core, producer: Producer) -> RequestMessage {
     use m::txn_share_acknowledge_request as request;
     let batch = request::AcknowledgementBatch { first_offset: 0, last_offset: 0, acknowledge_types: vec![1] };
     let partition =
         request::AcknowledgePartition { partition_index: 0, acknowledgement_batches: vec![batch] };
     let topic = request::AcknowledgeTopic { topic_id: core.topic_id("t"), partitions: vec![partition] };
-    let request = request::TxnShareAcknowledgeRequest {
+    RequestMessage::TxnShareAcknowledge(request::TxnShareAcknowledgeRequest {
         transactional_id: Some("x".into()),
         producer_id: producer.id.get(),
         producer_epoch: producer.epoch.get(),
@@ -109,10 +115,12 @@ pub(super) fn stage_as(core: &mut Core, producer: Producer) -> i16 {
         member_id: "A".into(),
         member_epoch: 2,
         topics: vec![topic],
-    };
-    let ResponseMessage::TxnShareAcknowledge(answer) =
-        core.call(0, RequestMessage::TxnShareAcknowledge(request))
-    else {
+    })
+}
+
+/// Returns the error of the one partition, or of the whole request.
+pub(super) fn stage_error(answer: ResponseMessage) -> i16 {
+    let ResponseMessage::TxnShareAcknowledge(answer) = answer else {
         panic!("an answer is of its request's kind")
     };
     match answer.responses.first() {

@@ -28,7 +28,7 @@ impl Core {
         found.next().unwrap().leader_epoch.get()
     }
 
-    fn end_txn(&mut self, producer: Producer, committed: bool) -> i16 {
+    pub(super) fn end_txn(&mut self, producer: Producer, committed: bool) -> i16 {
         self.find_coordinator(1, "x");
         let request = m::end_txn_request::EndTxnRequest {
             transactional_id: "x".into(),

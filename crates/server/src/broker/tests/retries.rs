@@ -11,11 +11,11 @@ use crate::broker::{Command, Fault, FaultAction, FaultPoint};
 const WAITS_MS: [i64; 4] = [2_000, 4_000, 8_000, 16_000];
 
 impl Core {
-    fn install(&mut self, fault: Fault) -> u64 {
+    pub(super) fn install(&mut self, fault: Fault) -> u64 {
         self.broker.install_fault(fault).unwrap()
     }
 
-    fn remove(&mut self, fault: u64) {
+    pub(super) fn remove(&mut self, fault: u64) {
         self.command(Command::DeleteFault(fault));
     }
 
