@@ -7,13 +7,20 @@
 mod conformance;
 #[path = "txn_share/hostile.rs"]
 mod hostile;
+#[path = "txn_share/kills.rs"]
+mod kills;
+#[path = "txn_share/many.rs"]
+mod many;
 #[path = "txn_share/model.rs"]
 mod model;
 #[path = "txn_share/random.rs"]
 mod random;
 
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use sharemark::Server;
 use sharemark::config::BrokerConfig;
-use sharemark_testkit::transcript::{CoreTarget, Names, Session, find_coordinators};
+use sharemark_testkit::transcript::{CoreTarget, Kind, Names, Session, TcpTarget, find_coordinators};
 
 const START_MS: i64 = 1_900_000_000_000;
 
@@ -31,6 +38,17 @@ fn with_session<T>(properties: &[(&str, &str)], script: impl FnOnce(&mut Session
     let mut target = core(properties);
     find_coordinators(&mut Session::new(&mut target, Names::new(String::new(), START_MS))).unwrap();
     script(&mut Session::new(&mut target, Names::new(String::new(), START_MS)))
+}
+
+/// Runs `script` on a connection to a server, once its coordinators are there.
+fn with_server(server: &Server, script: impl FnOnce(&mut Session<'_>)) {
+    let (_, address) = &server.addresses()[0].listeners[0];
+    let mut target = TcpTarget::new(Kind::Sharemark, *address);
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
+    let now_ms = i64::try_from(since.as_millis()).unwrap();
+    let mut session = Session::new(&mut target, Names::new(String::new(), now_ms));
+    find_coordinators(&mut session).unwrap();
+    script(&mut session);
 }
 
 /// Runs commands, one a line, and returns what came out.

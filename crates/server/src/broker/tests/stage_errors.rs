@@ -157,7 +157,11 @@ fn the_early_request_is_told_where_the_coordinator_is_not() {
     assert!(next != old);
     core.isolate(next);
     core.node = next;
-    assert_eq!(core.add_share_acks(producer), ErrorCode::CoordinatorNotAvailable.code(), "it can write nothing");
+    assert_eq!(
+        core.add_share_acks(producer),
+        ErrorCode::CoordinatorNotAvailable.code(),
+        "it can write nothing"
+    );
     core.rejoin(next);
     core.find_coordinator(1, "x");
     assert_eq!(core.add_share_acks(producer), 0);
