@@ -28,10 +28,21 @@ chores:
                    makes COUNT (5) random messages of each version of each schema with Kafka's
                    own classes, and checks that the codec reads and writes the same; needs a JDK
   vectors records [COUNT [SEED]]
-                   the same for what internal topics and clients store, without requests";
+                   the same for what internal topics and clients store, without requests
+  storm [--steps N] ...
+                   runs the simulator of clusters in bad weather, and prints what happened how
+                   often; `storm --help` tells the rest";
 
 /// Why a chore failed, in words for the one who ran it.
 type Failure = String;
+
+/// Runs the simulator, optimised.
+fn storm(arguments: &[&str]) -> Result<(), Failure> {
+    let mut command = std::process::Command::new("cargo");
+    command.args(["run", "--quiet", "--release", "--package", "sharemark-testkit", "--bin", "storm", "--"]);
+    let status = command.args(arguments).status().map_err(|error| format!("cargo: {error}"))?;
+    if status.success() { Ok(()) } else { Err("the simulator found something".to_owned()) }
+}
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -43,6 +54,7 @@ fn main() -> ExitCode {
         ["docs", "--check"] => docs::run(files::Mode::Check),
         ["test"] => test::run(test::Extent::Sampled),
         ["test", "--full"] => test::run(test::Extent::Full),
+        ["storm", ref rest @ ..] => storm(rest),
         ["vectors"] => vectors::run("all", "5", None),
         ["vectors", "records"] => vectors::run("records", "5", None),
         ["vectors", "records", count] => vectors::run("records", count, None),

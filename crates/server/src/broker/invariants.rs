@@ -31,6 +31,15 @@ impl Broker {
         self.share_partition(leader, &super::share_partitions::share_key(&group_id.into(), at))
     }
 
+    /// Returns the share partition that a node serves, whether or not it still leads it.
+    pub fn observe_share_partition_at(
+        &self,
+        node: NodeId,
+        key: &SharePartitionKey,
+    ) -> Option<&SharePartition> {
+        self.share_partition(node, key)
+    }
+
     /// Checks what must hold between any two inputs.
     ///
     /// # Panics

@@ -206,13 +206,14 @@ impl Broker {
         let config = self.share_partition_config(&wait.session.group_id);
         let mut available = 0;
         let mut any = false;
+        let mut keys = wait.partitions.iter().map(|at| share_key(&wait.session.group_id, *at));
+        if keys.any(|key| self.is_loading(node, &key)) {
+            return false; // It waits for that, whatever the others have.
+        }
         for &at in &wait.partitions {
             let key = share_key(&wait.session.group_id, at);
             if self.leader_seen_by(node, at) != Some(node) {
                 return true; // With an error.
-            }
-            if self.is_loading(node, &key) {
-                return false; // It waits for that, whatever the others have.
             }
             if self.share_partition(node, &key).is_some_and(|partition| partition.can_acquire(&config)) {
                 any = true;

@@ -1,5 +1,7 @@
 //! Randomness that follows from a seed.
 
+const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
+
 /// A small generator (SplitMix64).
 #[derive(Clone, Debug)]
 pub struct Random {
@@ -9,15 +11,13 @@ pub struct Random {
 impl Random {
     /// Starts the sequence that belongs to `seed`.
     pub const fn new(seed: u64) -> Self {
-        Self { state: seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) }
+        // Mixed, since a seed that is a multiple of the step apart would only begin elsewhere in the same sequence.
+        Self { state: mixed(seed.wrapping_add(STEP)) }
     }
 
     fn next(&mut self) -> u64 {
-        self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut mixed = self.state;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        mixed ^ (mixed >> 31)
+        self.state = self.state.wrapping_add(STEP);
+        mixed(self.state)
     }
 
     /// Returns a number below `bound`, which is not zero.
@@ -39,4 +39,10 @@ impl Random {
     pub fn pick<'a, T>(&mut self, all: &'a [T]) -> &'a T {
         &all[self.below(all.len())]
     }
+}
+
+const fn mixed(number: u64) -> u64 {
+    let number = (number ^ (number >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    let number = (number ^ (number >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    number ^ (number >> 31)
 }

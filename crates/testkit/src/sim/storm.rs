@@ -16,17 +16,20 @@ mod answers;
 mod cluster;
 mod coverage;
 mod disk;
+mod events;
 mod finish;
 mod ledger;
 mod moves;
 mod network;
+mod runs;
+mod strikes;
 mod tap;
 mod watch;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use sharemark::config::{BrokerConfig, ConfigBuilder};
-use sharemark_protocol::SharePartitionKey;
+use sharemark_protocol::{Producer, SharePartitionKey, Timestamp, TopicId};
 
 use self::actors::{Actor, Kind};
 use self::cluster::{Cluster, Connection, Outcome};
@@ -34,7 +37,8 @@ pub use self::coverage::{Coverage, Event};
 use self::disk::Disk;
 use self::ledger::Ledger;
 use self::network::{Network, Packet, Weather};
-use self::watch::Watch;
+pub use self::runs::{Plan, Summary};
+use self::watch::{Transaction, Watch};
 use super::random::Random;
 use super::requests;
 
@@ -97,24 +101,25 @@ struct Options {
 type Step = fn(&mut Storm);
 
 /// All steps with how often they are taken, before the seed changes that.
-const STEPS: [(Step, usize); 14] = [
+const STEPS: [(Step, usize); 15] = [
     (Storm::let_act, 60),
     (Storm::let_arrive, 120),
     (Storm::let_time_pass, 12),
     (Storm::sync_disk, 20),
+    (Storm::strike, 30),
+    (Storm::start_node, 8),
+    (Storm::rejoin_node, 8),
     (Storm::stop_node, 2),
-    (Storm::start_node, 3),
     (Storm::isolate_node, 2),
-    (Storm::rejoin_node, 3),
     (Storm::install_fault, 4),
     (Storm::delete_fault, 4),
     (Storm::crash, 1),
-    (Storm::reset_offsets, 1),
+    (Storm::reset_offsets, 3),
     (Storm::repeat_marker, 3),
     (Storm::move_leaders, 1),
 ];
 /// So many steps are always taken: without them nothing happens.
-const STEPS_NEEDED: usize = 4;
+const STEPS_NEEDED: usize = 7;
 
 impl Options {
     fn of(random: &mut Random) -> Self {
@@ -133,7 +138,7 @@ impl Options {
                 is_late_one_in: rate(random),
             },
             has_lazy_disk: random.one_in(3),
-            delivery_count_limit: *random.pick(&[2, 5]),
+            delivery_count_limit: *random.pick(&[2, 2, 5]),
             updates_per_snapshot: *random.pick(&[0, 3, 500]),
             state_partitions: *random.pick(&[1, 3]),
         }
@@ -182,6 +187,16 @@ struct Storm {
     faults: Vec<u64>,
     /// The group whose members leave, so that its offsets can be set.
     resetting: Option<&'static str>,
+    /// The partitions that a member of each group was assigned, ever: their states are initialised.
+    assigned: BTreeMap<&'static str, BTreeSet<(TopicId, i32)>>,
+    /// Whether the process crashes at the next opportunity.
+    is_crash_due: bool,
+    /// What was durable of transactions when all was.
+    durable: BTreeMap<Producer, Transaction>,
+    /// The newest epoch that a member of each group was told.
+    group_epochs: BTreeMap<&'static str, i32>,
+    /// The newest one before the offsets of a group were set last.
+    reset_at: BTreeMap<&'static str, i32>,
     /// Whether offsets were ever set: then records are delivered anew.
     was_reset: bool,
 }
@@ -195,7 +210,7 @@ impl Storm {
         let mut storm = Self {
             cluster: Cluster::new(config, Disk::new(options.has_lazy_disk)),
             network: Network::new(options.weather),
-            watch: Watch::default(),
+            watch: Watch::new(),
             ledger: Ledger::default(),
             coverage: Coverage::default(),
             actors: vec![
@@ -213,6 +228,11 @@ impl Storm {
             next_connection: 0,
             faults: Vec::new(),
             resetting: None,
+            assigned: BTreeMap::new(),
+            is_crash_due: false,
+            durable: BTreeMap::new(),
+            group_epochs: BTreeMap::new(),
+            reset_at: BTreeMap::new(),
             was_reset: false,
             options,
             random,
@@ -241,12 +261,13 @@ impl Storm {
             left -= self.options.weights[index];
         }
         self.settle();
+        self.crash_if_due();
+        self.settle();
     }
 
-    /// Judges what the logs say, takes what comes out of the cluster, and gives up what takes too long.
-    fn settle(&mut self) {
+    /// Judges what the logs say and what comes out of the cluster, after each of its inputs.
+    fn judge(&mut self) {
         self.watch.catch_up(&self.cluster.broker, &mut self.coverage);
-        self.check_news();
         while let Some(outcome) = self.cluster.pop_outcome() {
             let packet = match outcome {
                 Outcome::Answered { connection, request, answer } => {
@@ -257,6 +278,12 @@ impl Storm {
             };
             self.network.send(&mut self.random, self.cluster.now, packet);
         }
+        self.check_news();
+    }
+
+    /// Judges what happened, and gives up what takes too long.
+    fn settle(&mut self) {
+        self.judge();
         for index in 0..self.actors.len() {
             let waiting = self.actors[index].waiting.as_ref();
             let late = waiting.filter(|waiting| waiting.until <= self.cluster.now);
@@ -281,17 +308,21 @@ impl Storm {
 
     fn let_arrive(&mut self) {
         let Some(at) = self.network.next_arrival() else { return };
-        self.cluster.advance_to(at.max(self.cluster.now));
+        self.pass_until(at);
         let Some(packet) = self.network.pop() else { return };
         match packet {
             Packet::Request { connection, version, message } => {
-                self.note_arrival(&message);
-                self.cluster.deliver(connection, version, *message);
+                let is_late = self.comes_after_end(&message);
+                if self.cluster.deliver(connection, version, *message) && is_late {
+                    self.coverage.note(Event::StageAfterEnd);
+                }
             }
             Packet::Answer { connection, message } => self.hear(connection, *message),
             Packet::Hangup { connection } => {
-                self.note_hangup(connection);
-                self.cluster.disconnect(connection);
+                if self.cluster.is_open(connection) {
+                    self.note_hangup(connection);
+                    self.cluster.disconnect(connection);
+                }
             }
             Packet::Cut { connection } => {
                 let owner = self.actors.iter().position(|actor| actor.has(connection));
@@ -314,7 +345,14 @@ impl Storm {
     }
 
     fn pass(&mut self, ms: i64) {
-        self.cluster.advance_to(self.cluster.now.plus_ms(ms));
+        self.pass_until(self.cluster.now.plus_ms(ms));
+    }
+
+    /// Lets time go by; what each deadline brings is read by itself.
+    fn pass_until(&mut self, until: Timestamp) {
+        while !self.cluster.advance_towards(until) {
+            self.judge();
+        }
     }
 
     fn sync_disk(&mut self) {

@@ -1,10 +1,8 @@
 //! Who makes the weather: stops and starts nodes, installs faults, crashes the process, sets offsets, repeats markers.
 
-use std::collections::BTreeMap;
-
 use sharemark::broker::{Command, Fault, FaultAction, FaultPoint, NodeState};
 use sharemark_protocol::messages::{self as m, RequestMessage};
-use sharemark_protocol::{ErrorCode, NodeId, Producer};
+use sharemark_protocol::{ErrorCode, Producer};
 
 use super::super::requests;
 use super::coverage::Event;
@@ -37,28 +35,7 @@ impl Storm {
             return;
         }
         let node = self.pick_victim(&running);
-        self.note_failover(node);
-        self.cluster.command(Command::StopNode(node));
-    }
-
-    /// Picks a node to fail: mostly one that has decided an end, or has to hear of it.
-    fn pick_victim(&mut self, nodes: &[NodeId]) -> NodeId {
-        let mut concerned = Vec::new();
-        let leaders = self.cluster.broker.inspect_leaders();
-        for (_, shadow, _, staged) in self.watch.shadows.pending() {
-            if self.watch.outcome_of(staged.producer).is_none() {
-                continue;
-            }
-            let places = [
-                (TRANSACTION_STATE, self.watch.coordinator_of(staged.producer.id)),
-                (SHARE_GROUP_STATE, Some(shadow.state_partition)),
-            ];
-            let is_one = |topic: &str, partition| places.contains(&(topic, Some(partition)));
-            let leaders = leaders.iter().filter(|view| is_one(&view.topic, view.partition));
-            concerned.extend(leaders.map(|view| view.leader).filter(|leader| nodes.contains(leader)));
-        }
-        let those = if concerned.is_empty() || self.random.one_in(4) { nodes } else { &concerned };
-        *self.random.pick(those)
+        self.fail_over(Command::StopNode(node));
     }
 
     pub(super) fn start_node(&mut self) {
@@ -74,8 +51,7 @@ impl Storm {
         let connected = self.cluster.nodes_that_are(NodeState::Running);
         if 1 < connected.len() {
             let node = self.pick_victim(&connected);
-            self.note_failover(node);
-            self.cluster.command(Command::IsolateNode(node));
+            self.fail_over(Command::IsolateNode(node));
         }
     }
 
@@ -87,38 +63,12 @@ impl Storm {
         }
     }
 
-    /// Counts what fails with a node.
-    fn note_failover(&mut self, node: NodeId) {
-        let leaders: BTreeMap<(String, i32), NodeId> = self
-            .cluster
-            .broker
-            .inspect_leaders()
-            .into_iter()
-            .map(|view| ((view.topic.to_string(), view.partition), view.leader))
-            .collect();
-        let leads = |topic: &str, partition: i32| leaders.get(&(topic.to_owned(), partition)) == Some(&node);
-        let pending: Vec<_> = self.watch.shadows.pending().collect();
-        if pending.iter().any(|(key, ..)| leads(INPUT, key.partition)) {
-            self.coverage.note(Event::SourceLeaderFailover);
-        }
-        if pending.iter().any(|(_, shadow, ..)| leads(SHARE_GROUP_STATE, shadow.state_partition)) {
-            self.coverage.note(Event::ShareCoordinatorFailover);
-        }
-        let coordinator = |producer: Producer| self.watch.coordinator_of(producer.id);
-        let is_coordinator = |producer: Producer| {
-            coordinator(producer).is_some_and(|partition| leads(TRANSACTION_STATE, partition))
-        };
-        if pending.iter().any(|(.., staged)| is_coordinator(staged.producer)) {
-            self.coverage.note(Event::TransactionCoordinatorFailover);
-        }
-        let faults = self.cluster.broker.inspect_faults();
-        if faults.iter().any(|view| view.fault.at == FaultPoint::TxnMarkers && 0 < view.held) {
-            self.coverage.note(Event::MarkerHeldAcrossFailover);
-        }
+    pub(super) fn has_room_for_fault(&self) -> bool {
+        self.faults.len() < FAULTS_MAX
     }
 
     pub(super) fn install_fault(&mut self) {
-        if FAULTS_MAX <= self.faults.len() {
+        if !self.has_room_for_fault() {
             self.delete_fault();
         }
         let count = u64::try_from(self.random.between(1, 3)).ok();
@@ -167,38 +117,37 @@ impl Storm {
         self.cluster.command(Command::DeleteFault(id));
     }
 
-    /// Crashes the process, if its disk knows what is durable.
-    pub(super) fn crash(&mut self) {
-        if !self.cluster.disk.is_lazy() {
-            return;
-        }
-        if 0 < self.cluster.disk.lag() && self.has_open_txn() {
-            self.coverage.note(Event::CrashBetweenFlushes);
-        }
-        self.cluster.crash();
-        self.faults.clear();
-        self.watch.begin_anew(&self.cluster.broker, &mut self.coverage);
-    }
-
-    fn has_open_txn(&self) -> bool {
-        let producers = self.actors.iter().filter(|actor| actor.writer.txn.is_some());
-        producers.filter_map(|actor| actor.writer.producer).any(|it| self.watch.is_open(it))
-    }
-
     /// Lets the members of a group leave, and sets its offsets once they have.
     pub(super) fn reset_offsets(&mut self) {
         let Some(group) = self.resetting else {
-            self.resetting = Some(*self.random.pick(&GROUPS[..2]));
+            self.choose_group_to_reset();
             return;
         };
         if self.actors.iter().any(|actor| actor.member.group == group && actor.member.epoch != 0) {
             return;
         }
         self.resetting = None;
+        self.reset_at.insert(group, self.group_epochs.get(group).copied().unwrap_or_default());
         let start_offset = self.random.between(0, 4);
         let Some(node) = self.coordinator_of_group(group) else { return };
         self.was_reset = true;
         let _answer = self.cluster.ask_node(node, 0, alter_offsets(group, start_offset));
+    }
+
+    /// Chooses the group whose members leave: one that somebody has joined since its last reset. As in Kafka, a state is
+    /// reset at the epoch of its group, so that its leader does not see a second reset at the same epoch.
+    fn choose_group_to_reset(&mut self) {
+        let mut groups = GROUPS[..2].to_vec();
+        groups.retain(|group| self.reset_at.get(group) < self.group_epochs.get(group));
+        let pending: Vec<&str> = groups
+            .iter()
+            .copied()
+            .filter(|group| self.watch.shadows.pending().any(|(key, ..)| &*key.group_id == *group))
+            .collect();
+        let those = if pending.is_empty() { groups } else { pending };
+        if !those.is_empty() {
+            self.resetting = Some(*self.random.pick(&those));
+        }
     }
 
     /// Sends a marker once more that was written before, to all partitions.
@@ -214,16 +163,20 @@ impl Storm {
         let late: Vec<_> = ended.iter().copied().filter(|(producer, _)| is_next(*producer)).collect();
         let those = if late.is_empty() || self.random.one_in(4) { &ended } else { &late };
         let (producer, committed) = *self.random.pick(those);
-        if self.watch.shadows.pending().any(|(.., staged)| staged.producer.id == producer.id) {
-            self.coverage.note(Event::LateDuplicateMarker);
-        }
+        let late = self.late_for(producer);
+        let mut has_come = false;
         let mut partitions = vec![(OUTPUT, 0), (OUTPUT, 1)];
         partitions.extend((0..self.options.state_partitions).map(|partition| (SHARE_GROUP_STATE, partition)));
         // It may be as old as its coordinator, or come from the one of today.
         let coordinator_epoch = if self.random.one_in(4) { 0 } else { self.coordinator_epoch(producer) };
         for node in self.cluster.running() {
             let request = requests::markers(producer, committed, coordinator_epoch, &partitions);
-            let _answer = self.cluster.ask_node(node, 2, request);
+            let answer = self.cluster.ask_node(node, 2, request);
+            has_come |= Self::has_come(answer.as_ref(), &late);
+            self.watch.catch_up(&self.cluster.broker, &mut self.coverage);
+        }
+        if has_come {
+            self.coverage.note(Event::LateDuplicateMarker);
         }
     }
 

@@ -98,6 +98,12 @@ impl Storm {
             (0, false) => {
                 member.epoch = answer.member_epoch;
                 member.heard_at = now;
+                let topics = answer.assignment.iter().flat_map(|it| &it.topic_partitions);
+                let partitions =
+                    topics.flat_map(|it| it.partitions.iter().map(|partition| (it.topic_id, *partition)));
+                self.assigned.entry(member.group).or_default().extend(partitions);
+                let epoch = self.group_epochs.entry(member.group).or_default();
+                *epoch = answer.member_epoch.max(*epoch);
             }
             (_, _) => {
                 member.epoch = 0;

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt::Write as _;
 
 use sharemark::broker::{
-    Broker, Command, ConnectionId, Input, ListenerId, NodeState, Now, Origin, Output, Principal, Request,
+    Broker, Command, ConnectionId, Input, ListenerId, NodeState, Now, ObservedPartition, Origin, Output,
+    Principal, Request,
 };
 use sharemark::config::BrokerConfig;
 use sharemark_protocol::messages::{RequestMessage, ResponseMessage};
@@ -42,6 +43,8 @@ pub(super) struct Cluster {
     asked: BTreeMap<u64, (Connection, Box<RequestMessage>)>,
     /// Connections that are gone.
     dead: BTreeSet<u64>,
+    /// Connections that a request came on, by number, unless they are gone.
+    open: BTreeMap<u64, Connection>,
     outcomes: VecDeque<Outcome>,
     next_own_connection: u64,
     trace: TraceHash,
@@ -56,6 +59,7 @@ impl Cluster {
             disk,
             asked: BTreeMap::new(),
             dead: BTreeSet::new(),
+            open: BTreeMap::new(),
             outcomes: VecDeque::new(),
             next_own_connection: FIRST_OWN_CONNECTION,
             trace: TraceHash::new(),
@@ -85,16 +89,22 @@ impl Cluster {
         nodes.filter(|(_, state)| *state != NodeState::Stopped).map(|(id, _)| id).collect()
     }
 
-    /// Hands a request to its node, unless its connection is gone.
-    pub(super) fn deliver(&mut self, connection: Connection, version: i16, message: RequestMessage) {
+    /// Returns whether a connection is not known to be gone.
+    pub(super) fn is_open(&self, connection: Connection) -> bool {
+        !self.dead.contains(&connection.id) && self.running().contains(&connection.node)
+    }
+
+    /// Hands a request to its node, unless its connection is gone; returns whether it has got there.
+    pub(super) fn deliver(&mut self, connection: Connection, version: i16, message: RequestMessage) -> bool {
         if self.dead.contains(&connection.id) || self.asked.contains_key(&connection.id) {
-            return;
+            return false;
         }
         if !self.running().contains(&connection.node) {
             self.outcomes.push_back(Outcome::Cut { connection });
-            return;
+            return false;
         }
         self.asked.insert(connection.id, (connection, Box::new(message.clone())));
+        self.open.insert(connection.id, connection);
         let origin = Origin {
             connection: ConnectionId(connection.id),
             node: connection.node,
@@ -106,13 +116,22 @@ impl Cluster {
         };
         let request = Request::prepare(origin, message, DECOMPRESSED_BYTES_MAX);
         self.handle(Input::Request(Box::new(request)));
+        true
     }
 
     /// Tells the cluster that a connection is gone.
     pub(super) fn disconnect(&mut self, connection: Connection) {
+        self.open.remove(&connection.id);
         if self.dead.insert(connection.id) {
             self.asked.remove(&connection.id);
             self.handle(Input::Disconnected(ConnectionId(connection.id)));
+        }
+    }
+
+    /// Ends all connections.
+    pub(super) fn disconnect_all(&mut self) {
+        while let Some((_, connection)) = self.open.pop_first() {
+            self.disconnect(connection);
         }
     }
 
@@ -131,7 +150,7 @@ impl Cluster {
     ) -> Option<ResponseMessage> {
         self.next_own_connection += 1;
         let connection = Connection { node, id: self.next_own_connection };
-        self.deliver(connection, version, message);
+        let _delivered = self.deliver(connection, version, message);
         self.sync();
         let is_own = |outcome: &Outcome| match outcome {
             Outcome::Answered { connection: found, .. } | Outcome::Cut { connection: found } => {
@@ -163,11 +182,14 @@ impl Cluster {
         outcome.ok().flatten()
     }
 
-    /// Ends the process and starts it again on what is durable.
-    pub(super) fn crash(&mut self) {
-        let Some((number, broker)) = self.disk.crash() else { return };
+    /// Ends the process and starts it again on what is durable; so many flushes more are so than it was told.
+    /// Returns what was left of the logs, if anything was durable at all.
+    pub(super) fn crash(&mut self, kept: usize) -> Option<Vec<ObservedPartition>> {
+        let (number, broker) = self.disk.crash(kept)?;
+        let left = broker.observe_partitions();
         self.trace.note(self.now, &("crash", number));
-        for (connection, _) in std::mem::take(&mut self.asked).into_values() {
+        self.asked.clear();
+        for connection in std::mem::take(&mut self.open).into_values() {
             self.dead.insert(connection.id);
             self.outcomes.push_back(Outcome::Cut { connection });
         }
@@ -182,11 +204,11 @@ impl Cluster {
             self.command(Command::StartNode(node));
         }
         self.sync();
+        Some(left)
     }
 
     fn cut_connections_of(&mut self, node: NodeId) {
-        let cut: Vec<Connection> =
-            self.asked.values().map(|(connection, _)| *connection).filter(|it| it.node == node).collect();
+        let cut: Vec<Connection> = self.open.values().copied().filter(|it| it.node == node).collect();
         for connection in cut {
             self.cut(connection);
         }
@@ -194,26 +216,24 @@ impl Cluster {
 
     fn cut(&mut self, connection: Connection) {
         self.asked.remove(&connection.id);
+        self.open.remove(&connection.id);
         if self.dead.insert(connection.id) {
             self.broker.handle(self.clocks(), Input::Disconnected(ConnectionId(connection.id)));
             self.outcomes.push_back(Outcome::Cut { connection });
         }
     }
 
-    /// Lets time go by, deadline by deadline, as a shell does.
-    pub(super) fn advance_to(&mut self, until: Timestamp) {
-        loop {
-            let next = self.next_deadline();
-            let Some(next) = next.filter(|next| *next <= until) else { break };
-            let was_due = next <= self.now;
-            self.now = self.now.max(next);
-            self.handle(Input::Tick);
-            assert!(
-                !was_due || self.next_deadline() > Some(next),
-                "a deadline that has passed is dealt with"
-            );
-        }
-        self.now = self.now.max(until);
+    /// Lets time go by until the next deadline, as a shell does, or until `until`; returns whether that is reached.
+    pub(super) fn advance_towards(&mut self, until: Timestamp) -> bool {
+        let Some(next) = self.next_deadline().filter(|next| *next <= until) else {
+            self.now = self.now.max(until);
+            return true;
+        };
+        let was_due = next <= self.now;
+        self.now = self.now.max(next);
+        self.handle(Input::Tick);
+        assert!(!was_due || self.next_deadline() > Some(next), "a deadline that has passed is dealt with");
+        false
     }
 
     fn next_deadline(&self) -> Option<Timestamp> {

@@ -45,9 +45,13 @@ impl Disk {
         Some(number)
     }
 
-    /// Loses what is not durable; returns what is left, with the number of its last flush. As long as nothing is durable
-    /// there is nothing to start again on, and nothing is lost.
-    pub(super) fn crash(&mut self) -> Option<(FlushNumber, Broker)> {
+    /// Loses what is not durable; returns what is left, with the number of its last flush. The first `kept` flushes under
+    /// way have reached the disk, though nobody was told. As long as nothing is durable there is nothing to start again
+    /// on, and nothing is lost.
+    pub(super) fn crash(&mut self, kept: usize) -> Option<(FlushNumber, Broker)> {
+        if let Some(last) = self.taken.drain(..kept).next_back() {
+            self.durable = Some(last);
+        }
         let (number, broker) = self.durable.as_ref()?;
         self.taken.clear();
         Some((*number, (**broker).clone()))

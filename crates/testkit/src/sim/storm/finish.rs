@@ -56,14 +56,9 @@ impl Storm {
             self.cluster.sync();
             self.settle();
         }
-        let all_hang_up = self.random.one_in(2);
-        for index in (0..self.actors.len()).filter(|_| all_hang_up) {
-            let actor = &self.actors[index];
-            let sessions = actor.member.sessions.values().map(|session| session.connection);
-            let open: Vec<_> = sessions.chain(actor.connections.values().copied()).collect();
-            for connection in open {
-                self.cluster.disconnect(connection);
-            }
+        // After a reset a session that stays open keeps its leader at the state of before, as in Kafka.
+        if self.was_reset || self.random.one_in(2) {
+            self.cluster.disconnect_all();
         }
         self.cluster.sync();
         self.settle();
@@ -163,6 +158,9 @@ impl Storm {
         for _ in 0..ROUNDS_MAX {
             if self.actors[index].member.epoch == 0 {
                 self.do_whole(index, |storm| storm.act(index));
+                // In fine weather that has initialised all states, whoever is assigned what.
+                let places = self.places(INPUT).into_iter().map(|place| (place.topic_id, place.partition));
+                self.assigned.entry(group).or_default().extend(places);
                 continue;
             }
             let nodes: BTreeSet<NodeId> = self.places(INPUT).iter().map(|place| place.leader).collect();

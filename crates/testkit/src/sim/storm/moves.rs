@@ -1,5 +1,7 @@
 //! What actors ask for, one request at a time.
 
+use std::collections::BTreeSet;
+
 use sharemark_protocol::messages::{RequestMessage, ResponseMessage};
 use sharemark_protocol::{NodeId, Producer};
 
@@ -14,6 +16,9 @@ pub(super) const ACCEPT: i8 = 1;
 const RELEASE: i8 = 2;
 const REJECT: i8 = 3;
 const HEARTBEAT_MS: i64 = 10_000;
+/// How soon a member asks again while the states of its group are initialised.
+const INITIALISING_HEARTBEAT_MS: i64 = 20;
+const INPUT_PARTITIONS: usize = 2;
 /// How many records one transaction is about at most.
 const RECORDS_PER_TXN: usize = 4;
 
@@ -30,7 +35,9 @@ impl Storm {
         }
         let member = &self.actors[index].member;
         let is_leaving = self.resetting == Some(member.group);
-        let is_due = member.epoch == 0 || member.heard_at.plus_ms(HEARTBEAT_MS) <= self.cluster.now;
+        let initialising = self.assigned.get(member.group).map_or(0, BTreeSet::len) < INPUT_PARTITIONS;
+        let wait_ms = if initialising { INITIALISING_HEARTBEAT_MS } else { HEARTBEAT_MS };
+        let is_due = member.epoch == 0 || member.heard_at.plus_ms(wait_ms) <= self.cluster.now;
         if is_leaving || is_due {
             if member.epoch != 0 || !is_leaving {
                 self.heartbeat(index, is_leaving);
@@ -78,6 +85,15 @@ impl Storm {
 
     fn inputs_of(&self, index: usize) -> Vec<Place> {
         self.actors[index].view.iter().filter(|place| place.topic == INPUT).copied().collect()
+    }
+
+    /// Returns the inputs that a member may know to be initialised, since one of its group was assigned them. Whoever
+    /// uses a state before has it initialised once more under its hands, as in Kafka.
+    fn initialised_inputs_of(&self, index: usize) -> Vec<Place> {
+        let assigned = self.assigned.get(self.actors[index].member.group);
+        let is_assigned =
+            |place: &Place| assigned.is_some_and(|them| them.contains(&(place.topic_id, place.partition)));
+        self.inputs_of(index).into_iter().filter(is_assigned).collect()
     }
 
     fn open(&mut self, node: NodeId) -> Connection {
@@ -166,7 +182,7 @@ impl Storm {
     }
 
     pub(super) fn fetch(&mut self, index: usize) {
-        let inputs = self.inputs_of(index);
+        let inputs = self.initialised_inputs_of(index);
         if !inputs.is_empty() {
             let node = self.random.pick(&inputs).leader;
             self.fetch_at(index, node);
@@ -177,7 +193,7 @@ impl Storm {
         if !self.sees(index) {
             return;
         }
-        let inputs = self.inputs_of(index);
+        let inputs = self.initialised_inputs_of(index);
         let session = self.session(index, node);
         let acknowledged = match session.epoch != 0 && self.random.one_in(3) {
             true if self.actors[index].kind == Kind::Consumer => self.choose(index, node, &[ACCEPT, RELEASE]),

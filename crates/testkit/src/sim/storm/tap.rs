@@ -7,7 +7,7 @@ use sharemark_protocol::messages::share_fetch_response::ShareFetchResponse;
 use sharemark_protocol::messages::txn_share_acknowledge_request::TxnShareAcknowledgeRequest;
 use sharemark_protocol::messages::txn_share_acknowledge_response::TxnShareAcknowledgeResponse;
 use sharemark_protocol::messages::{RequestMessage, ResponseMessage};
-use sharemark_protocol::{ErrorCode, Offset, Producer, SharePartitionKey, TopicId, TopicIdPartition};
+use sharemark_protocol::{NodeId, Offset, Producer, SharePartitionKey, TopicId, TopicIdPartition};
 
 use super::cluster::Connection;
 use super::coverage::Event;
@@ -19,26 +19,6 @@ fn key_of(group: &str, topic_id: TopicId, partition: i32) -> SharePartitionKey {
 }
 
 impl Storm {
-    /// Counts what is about to happen.
-    pub(super) fn note_arrival(&mut self, message: &RequestMessage) {
-        let RequestMessage::TxnShareAcknowledge(request) = message else { return };
-        let producer = Producer::from_wire(request.producer_id, request.producer_epoch);
-        if producer.is_some_and(|producer| self.watch.outcome_of(producer).is_some()) {
-            self.coverage.note(Event::StageAfterEnd);
-        }
-    }
-
-    pub(super) fn note_hangup(&mut self, connection: Connection) {
-        let pending: Vec<Producer> =
-            self.watch.shadows.pending().map(|(.., staged)| staged.producer).collect();
-        let is_owner = |actor: &super::actors::Actor| {
-            actor.writer.producer.is_some_and(|producer| pending.contains(&producer))
-        };
-        if self.session_owners.get(&connection).is_some_and(|index| is_owner(&self.actors[*index])) {
-            self.coverage.note(Event::SessionClosedWhilePending);
-        }
-    }
-
     /// Checks what was read in the logs since the last time.
     pub(super) fn check_news(&mut self) {
         for (key, offset) in std::mem::take(&mut self.watch.shadows.acknowledged) {
@@ -61,6 +41,14 @@ impl Storm {
         let count = self.delivered.get(key).and_then(|counts| counts.get(&offset)).copied().unwrap_or(0);
         // With a lazy disk the last delivery may not have come out yet.
         self.options.delivery_count_limit <= count || self.cluster.disk.is_lazy()
+    }
+
+    /// Returns whether a node that leads, or believes so, has given a record up and let its start pass it, which need
+    /// not be stored yet. What is below the start is skipped by an acknowledgement, as in Kafka, and that is success.
+    fn is_passed_at(&self, node: NodeId, key: &SharePartitionKey, offset: i64) -> bool {
+        let copy = self.cluster.broker.observe_share_partition_at(node, key);
+        let is_passed = copy.is_some_and(|partition| offset < partition.start_offset().get());
+        is_passed && self.is_given_up(key, offset)
     }
 
     /// Returns whether a group has to have an offset: a record is there that it may see.
@@ -89,7 +77,7 @@ impl Storm {
                 self.check_fetch(connection, request.group_id.as_deref().unwrap_or_default(), answer);
             }
             (RequestMessage::ShareAcknowledge(request), ResponseMessage::ShareAcknowledge(answer)) => {
-                self.check_acknowledged(request, answer);
+                self.check_acknowledged(connection, request, answer);
             }
             (RequestMessage::TxnShareAcknowledge(request), ResponseMessage::TxnShareAcknowledge(answer)) => {
                 self.check_staged(request, answer);
@@ -115,7 +103,7 @@ impl Storm {
                         && view.partition == partition.partition_index
                         && &*view.topic == super::INPUT
                 });
-                if is_isolated && !partition.acquired_records.is_empty() {
+                if is_isolated && !leads && !partition.acquired_records.is_empty() {
                     self.coverage.note(Event::IsolatedLeaderAnswers);
                 }
                 let counts = self.delivered.entry(key.clone()).or_default();
@@ -143,7 +131,12 @@ impl Storm {
         }
     }
 
-    fn check_acknowledged(&self, request: &ShareAcknowledgeRequest, answer: &ShareAcknowledgeResponse) {
+    fn check_acknowledged(
+        &self,
+        connection: Connection,
+        request: &ShareAcknowledgeRequest,
+        answer: &ShareAcknowledgeResponse,
+    ) {
         let group = request.group_id.as_deref().unwrap_or_default();
         if answer.error_code != 0 || self.was_reset {
             return;
@@ -160,7 +153,7 @@ impl Storm {
                 for batch in partition.acknowledgement_batches.iter() {
                     let is_done = batch.acknowledge_types != [ACCEPT]
                         || shadow.is_done(batch.first_offset)
-                        || self.is_given_up(&key, batch.first_offset);
+                        || self.is_passed_at(connection.node, &key, batch.first_offset);
                     assert!(is_done, "what is answered is stored: {batch:?} of {key:?} {shadow:?}");
                 }
             }
@@ -178,10 +171,9 @@ impl Storm {
                 let mut answers = answers.flat_map(|it| &it.partitions);
                 let outcome = answers.find(|it| it.partition_index == partition.partition_index);
                 let error = outcome.map_or(0, |it| it.error_code);
-                if error == ErrorCode::InvalidRecordState.code() {
-                    self.coverage.note(Event::ExpiryRacesStage);
-                }
                 let key = key_of(&request.group_id, topic.topic_id, partition.partition_index);
+                let offsets = partition.acknowledgement_batches.iter().map(|batch| batch.first_offset);
+                self.note_lapsed_stage(request, &key, error, offsets);
                 let is_sure = error == 0 && !self.was_reset && self.watch.outcome_of(producer).is_none();
                 let Some(shadow) = self.watch.shadows.by_key.get(&key).filter(|_| is_sure) else { continue };
                 for batch in &partition.acknowledgement_batches {

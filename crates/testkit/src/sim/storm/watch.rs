@@ -11,8 +11,11 @@ mod states;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use sharemark::broker::Broker;
-use sharemark_protocol::{Offset, Producer, ProducerEpoch, ProducerId, TopicIdPartition, TopicPartition};
+use sharemark::broker::{Broker, ObservedPartition, ObservedRecord};
+use sharemark_protocol::{
+    Offset, Producer, ProducerEpoch, ProducerId, SharePartitionKey, TopicIdPartition, TopicPartition,
+};
+use sharemark_share_coordinator::StateRecord;
 use sharemark_txn_coordinator::{Outcome, TransactionRecord, TransactionState};
 
 use self::states::Shadows;
@@ -28,11 +31,26 @@ struct Decision {
     committed: bool,
     /// Where it stands in its log.
     place: (i32, Offset),
+    /// When it was read.
+    round: u64,
+}
+
+/// What is known of a transaction.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(super) struct Transaction {
+    partitions: BTreeSet<TopicPartition>,
+    committed: Option<bool>,
+    pending: BTreeSet<(SharePartitionKey, i64)>,
 }
 
 /// What the logs have said so far.
 #[derive(Debug, Default)]
 pub(super) struct Watch {
+    /// Whether all that is read is printed, for whoever looks for a fault.
+    prints: bool,
+    /// How often there was something to read. What is read in one round was written in one input of the broker; in
+    /// which order it wrote to different logs is not seen.
+    round: u64,
     /// The next offset to read of each partition.
     next: BTreeMap<TopicIdPartition, Offset>,
     decisions: BTreeMap<ProducerId, Vec<Decision>>,
@@ -44,23 +62,38 @@ pub(super) struct Watch {
 }
 
 impl Watch {
+    pub(super) fn new() -> Self {
+        Self { prints: std::env::var("SIM_TRACE").is_ok(), ..Self::default() }
+    }
+
     /// Reads what is new.
     ///
     /// # Panics
     ///
     /// If the logs say something that must not be.
     pub(super) fn catch_up(&mut self, broker: &Broker, coverage: &mut Coverage) {
+        self.round += 1;
         let partitions = broker.observe_partitions();
         for partition in partitions.iter().filter(|it| it.topic == TRANSACTION_STATE) {
             for record in self.news(broker, partition.at, partition.log_end) {
                 let decoded = TransactionRecord::decode(&record.key, record.value.as_ref());
                 let decoded = decoded.unwrap_or_else(|error| panic!("a transaction can be read: {error}"));
+                if self.prints {
+                    println!(
+                        "  {TRANSACTION_STATE}-{} {} {decoded:?}",
+                        partition.at.partition, record.offset
+                    );
+                }
                 self.note_transaction(partition.at.partition, record.offset, &decoded);
             }
         }
         for partition in partitions.iter().filter(|it| it.topic == SHARE_GROUP_STATE) {
             for record in self.news(broker, partition.at, partition.log_end) {
-                let judge = Judge { decisions: &self.decisions, registered: &self.registered };
+                let judge =
+                    Judge { decisions: &self.decisions, registered: &self.registered, round: self.round };
+                if self.prints {
+                    print_state(partition.at.partition, &record);
+                }
                 self.shadows.note(partition.at.partition, &record, &judge, coverage);
             }
             if self.shadows.note_start(partition.at.partition, partition.log_start) {
@@ -69,12 +102,7 @@ impl Watch {
         }
     }
 
-    fn news(
-        &mut self,
-        broker: &Broker,
-        at: TopicIdPartition,
-        end: Offset,
-    ) -> Vec<sharemark::broker::ObservedRecord> {
+    fn news(&mut self, broker: &Broker, at: TopicIdPartition, end: Offset) -> Vec<ObservedRecord> {
         let next = self.next.entry(at).or_insert(Offset::ZERO);
         if end <= *next {
             return Vec::new();
@@ -84,10 +112,14 @@ impl Watch {
         records
     }
 
-    /// Begins anew after a crash: what was not durable has never been.
-    pub(super) fn begin_anew(&mut self, broker: &Broker, coverage: &mut Coverage) {
-        let partitions = broker.observe_partitions();
-        let transactions = partitions.iter().filter(|it| it.topic == TRANSACTION_STATE);
+    /// Begins anew after a crash that left `left` of the logs: what was not durable has never been.
+    pub(super) fn begin_anew(
+        &mut self,
+        broker: &Broker,
+        left: &[ObservedPartition],
+        coverage: &mut Coverage,
+    ) {
+        let transactions = left.iter().filter(|it| it.topic == TRANSACTION_STATE);
         let ends: BTreeMap<i32, Offset> = transactions.map(|it| (it.at.partition, it.log_end)).collect();
         for decisions in self.decisions.values_mut() {
             // Those of before are kept, since compaction may have taken their records.
@@ -97,6 +129,7 @@ impl Watch {
         self.registered.clear();
         self.next.clear();
         self.shadows.begin_anew();
+        self.round += 1;
         self.catch_up(broker, coverage);
         self.shadows.end_loading();
     }
@@ -116,17 +149,30 @@ impl Watch {
             below: value.producer.epoch,
             committed: outcome == Outcome::Commit,
             place: (partition, offset),
+            round: self.round,
         });
     }
 
     /// Returns how a producer's transaction was decided to end.
     pub(super) fn outcome_of(&self, producer: Producer) -> Option<bool> {
-        Judge { decisions: &self.decisions, registered: &self.registered }.outcome_of(producer)
+        let judge = Judge { decisions: &self.decisions, registered: &self.registered, round: self.round };
+        judge.outcome_of(producer)
     }
 
-    /// Returns whether a producer's transaction is known to be open.
-    pub(super) fn is_open(&self, producer: Producer) -> bool {
-        self.registered.contains_key(&producer) && self.outcome_of(producer).is_none()
+    /// Returns what is known of every transaction that was ever registered.
+    pub(super) fn transactions(&self) -> BTreeMap<Producer, Transaction> {
+        let all = self.registered.iter().map(|(producer, partitions)| {
+            let committed = self.outcome_of(*producer);
+            let pending = BTreeSet::new();
+            (*producer, Transaction { partitions: partitions.clone(), committed, pending })
+        });
+        let mut all: BTreeMap<Producer, Transaction> = all.collect();
+        for (key, _, offset, staged) in self.shadows.pending() {
+            if let Some(transaction) = all.get_mut(&staged.producer) {
+                transaction.pending.insert((key.clone(), offset));
+            }
+        }
+        all
     }
 
     /// Returns the markers of all transactions that were ever decided.
@@ -143,17 +189,39 @@ impl Watch {
     }
 }
 
+fn print_state(state_partition: i32, record: &ObservedRecord) {
+    let (offset, producer) = (record.offset, record.producer);
+    match record.marker {
+        Some(committed) => {
+            println!("  {SHARE_GROUP_STATE}-{state_partition} {offset} marker {committed} {producer:?}");
+        }
+        None => {
+            let decoded = StateRecord::decode(&record.key, record.value.as_ref());
+            println!("  {SHARE_GROUP_STATE}-{state_partition} {offset} {producer:?} {decoded:?}");
+        }
+    }
+}
+
 /// Says of transactions what was decided.
 pub(super) struct Judge<'a> {
     decisions: &'a BTreeMap<ProducerId, Vec<Decision>>,
     registered: &'a BTreeMap<Producer, BTreeSet<TopicPartition>>,
+    round: u64,
 }
 
 impl Judge<'_> {
     pub(super) fn outcome_of(&self, producer: Producer) -> Option<bool> {
+        self.decision_of(producer).map(|decision| decision.committed)
+    }
+
+    /// Returns whether a transaction was decided in an input before the one that is judged.
+    pub(super) fn was_decided(&self, producer: Producer) -> bool {
+        self.decision_of(producer).is_some_and(|decision| decision.round < self.round)
+    }
+
+    fn decision_of(&self, producer: Producer) -> Option<&Decision> {
         let decisions = self.decisions.get(&producer.id)?;
-        let decision = decisions.iter().find(|decision| producer.epoch < decision.below);
-        decision.map(|decision| decision.committed)
+        decisions.iter().find(|decision| producer.epoch < decision.below)
     }
 
     pub(super) fn is_registered(&self, producer: Producer, state_partition: i32) -> bool {

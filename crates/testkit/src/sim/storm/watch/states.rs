@@ -52,6 +52,8 @@ pub(in super::super) struct Shadows {
 impl Entry {
     fn of(batch: &StateBatch, at: Offset) -> Self {
         let StateBatch { range: _, state, delivery_count, staged } = *batch;
+        let is_pending = state == RecordState::TxPending;
+        assert!(is_pending == staged.is_some(), "a record has an owner while it is pending: {batch:?}");
         Self { state, staged, delivery_count, came_back: false, staged_at: at }
     }
 
@@ -120,6 +122,7 @@ impl Shadows {
         let of_partition = self.by_key.values().filter(|shadow| shadow.state_partition == state_partition);
         let mut pending = of_partition.flat_map(|shadow| shadow.entries.values());
         before < start
+            && !self.is_loading
             && pending
                 .any(|entry| entry.staged.is_some() && before <= entry.staged_at && entry.staged_at < start)
     }
@@ -208,7 +211,7 @@ impl Shadows {
         }
         match self.by_key.get(&key) {
             Some(before) if before.state_epoch == snapshot.state_epoch => {
-                if before.pending().next().is_some() {
+                if !self.is_loading && before.pending().next().is_some() {
                     coverage.note(Event::SnapshotWhilePending);
                 }
                 for (offset, old) in before.entries.range(snapshot.start_offset.map_or(0, Offset::get)..) {
@@ -221,7 +224,7 @@ impl Shadows {
                     }
                 }
             }
-            Some(before) if before.pending().next().is_some() => {
+            Some(before) if !self.is_loading && before.pending().next().is_some() => {
                 coverage.note(Event::OffsetResetWhilePending);
             }
             Some(_) | None => {}
@@ -251,8 +254,8 @@ impl Shadow {
         if let Some(owner) = batch.staged.map(|staged| staged.producer).filter(|_| !is_loading) {
             let is_known = judge.is_registered(owner, self.state_partition);
             assert!(is_known, "what is staged is known to its transaction: {owner:?} {key:?}");
-            let decided = judge.outcome_of(owner);
-            assert!(decided.is_none(), "nothing is staged after the end: {owner:?} {key:?}");
+            let was_decided = judge.was_decided(owner);
+            assert!(!was_decided, "nothing is staged after the end: {owner:?} {key:?}");
         }
         let start = self.start.map_or(0, Offset::get);
         for offset in batch.range.offsets().map(Offset::get).filter(|offset| start <= *offset) {
@@ -264,7 +267,7 @@ impl Shadow {
                 if !is_loading {
                     check_follows(key, offset, old, (new.state, new.staged), judge);
                 }
-                if old.came_back && new.state == RecordState::Archived {
+                if !is_loading && old.came_back && new.state == RecordState::Archived {
                     coverage.note(Event::DeliveryLimitAtAbort);
                 }
             }
