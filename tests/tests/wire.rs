@@ -9,8 +9,8 @@ mod dialects;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use bytes::{BufMut, Bytes, BytesMut};
-use sharemark_protocol::Records;
 use sharemark_protocol::messages as m;
+use sharemark_protocol::{Records, TopicId};
 use sharemark_testkit::client::{Connection, decode_response, encode_request, request_header};
 use sharemark_testkit::process::Sharemark;
 use sharemark_testkit::records::Batch;
@@ -18,6 +18,7 @@ use sharemark_testkit::records::Batch;
 use m::api_versions_request::ApiVersionsRequest;
 use m::api_versions_response::ApiVersionsResponse;
 use m::fetch_request::{FetchPartition, FetchRequest, FetchTopic};
+use m::find_coordinator_request::FindCoordinatorRequest;
 use m::metadata_request::MetadataRequest;
 use m::produce_request::{PartitionProduceData, ProduceRequest, TopicProduceData};
 
@@ -391,6 +392,29 @@ fn keys_that_kafka_lacks_follow_the_profile() {
         frame.put_bytes(0, 40);
         connection.send_frame(&frame).unwrap();
         assert_closes(&mut connection, &format!("api {api_key}"));
+    }
+    assert_still_serves(&server);
+}
+
+/// Kafka's controller creates no topic of more than 10,000 partitions, so nobody finds a coordinator.
+#[test]
+fn an_internal_topic_of_too_many_partitions_is_not_created() {
+    const COORDINATOR_NOT_AVAILABLE: i16 = 15;
+    let server = Sharemark::start_on_free_port(&[
+        "--config=offsets.topic.num.partitions=2147483647",
+        "--config=transaction.state.log.num.partitions=10001",
+        "--config=share.coordinator.state.topic.num.partitions=2147483647",
+    ])
+    .unwrap();
+    let share_key = format!("g:{}:0", TopicId::from_bytes([7; 16]));
+    for (key_type, key) in [(0, "g"), (1, "g"), (2, &*share_key)] {
+        let request = FindCoordinatorRequest {
+            key_type,
+            coordinator_keys: vec![key.into()],
+            ..FindCoordinatorRequest::default()
+        };
+        let answer = connect(&server).call(&request, 6).unwrap();
+        assert_eq!(answer.coordinators[0].error_code, COORDINATOR_NOT_AVAILABLE, "type {key_type}");
     }
     assert_still_serves(&server);
 }

@@ -192,13 +192,13 @@ impl Broker {
     ///
     /// # Errors
     ///
-    /// - `CoordinatorNotAvailable` if `node`, which wants it, is cut off.
+    /// - `CoordinatorNotAvailable` if `node`, which wants it, is cut off, or the topic may not be created.
     pub(super) fn ensure_share_group_state(&mut self, now: Now, node: NodeId) -> Result<(), ErrorCode> {
         if self.cluster.topic_named(SHARE_GROUP_STATE).is_none() {
             if self.is_cut_off(node) {
                 return Err(ErrorCode::CoordinatorNotAvailable);
             }
-            self.auto_create_topic(now, SHARE_GROUP_STATE)?;
+            self.auto_create_topic(now, SHARE_GROUP_STATE).map_err(|_| ErrorCode::CoordinatorNotAvailable)?;
         }
         Ok(())
     }

@@ -8,6 +8,7 @@ use sharemark_protocol::{ErrorCode, NodeId, TopicId, TopicIdPartition};
 
 use super::Broker;
 use super::cluster::{self, Topic};
+use super::create_topics::PARTITIONS_PER_REQUEST_MAX;
 use super::input::Now;
 use crate::config::{ConfigChange, ConfigResource, ConfigValue, NewTopic};
 
@@ -73,7 +74,8 @@ impl Broker {
     /// # Errors
     ///
     /// - `InvalidTopicException` if Kafka allows no topic of that name, or not beside those that there are.
-    /// - `UnknownTopicOrPartition` for the name that only controllers know.
+    /// - `UnknownTopicOrPartition` for the name that only controllers know, and if the broker's default is more
+    ///   partitions than may be created at once.
     pub(super) fn auto_create_topic(&mut self, now: Now, name: &str) -> Result<TopicId, ErrorCode> {
         if check_topic_name(name).is_err() || self.colliding_topic(name).is_some() {
             return Err(ErrorCode::InvalidTopicException);
@@ -88,7 +90,10 @@ impl Broker {
             cluster::SHARE_GROUP_STATE => settings.share_state_topic_num_partitions,
             _ => settings.num_partitions,
         };
-        let partition_count = usize::try_from(partition_count).map_err(|_| ErrorCode::InvalidPartitions)?;
+        let partition_count = usize::try_from(partition_count).unwrap_or(0);
+        if PARTITIONS_PER_REQUEST_MAX < partition_count {
+            return Err(ErrorCode::UnknownTopicOrPartition); // Kafka's controller refuses it later, unheard.
+        }
         if let Some(change) = self.internal_topic_config(name) {
             self.cluster.configs.replay(&change);
         }
