@@ -1,9 +1,10 @@
+use std::thread;
 use std::time::Duration;
 
 use serde_json::json;
 use sharemark::ControlError;
 
-use crate::support::{metrics, run, server, sum, told, with_session};
+use crate::support::{builder, metrics, run, server, sum, told, with_session};
 
 #[test]
 fn a_lock_ends_when_the_clock_is_advanced_past_it() {
@@ -67,4 +68,24 @@ fn months_pass_without_harm() {
     let released = server.release_clock().unwrap();
     assert!(!released.is_held && held.now_ms + 3 * (1 << 31) <= released.now_ms);
     assert!(matches!(server.advance_clock(month), Err(ControlError::Conflict(_))));
+}
+
+/// A year of deadlines takes seconds, and nobody has to wait for it.
+#[test]
+fn others_are_served_while_the_clock_is_on_its_way() {
+    let server =
+        builder().config(|config| config.property("log.retention.check.interval.ms", "1")).start().unwrap();
+    let held = server.hold_clock().unwrap();
+    let by = Duration::from_secs(200);
+    thread::scope(|scope| {
+        let advancing = scope.spawn(|| server.advance_clock(by).unwrap());
+        let mut seen = Vec::new();
+        while !advancing.is_finished() {
+            seen.push(server.clock().unwrap().now_ms);
+        }
+        let end_ms = held.now_ms + 200_000;
+        assert_eq!(advancing.join().unwrap().now_ms, end_ms);
+        assert!(seen.is_sorted(), "the clock goes forward");
+        assert!(seen.iter().any(|now_ms| (held.now_ms + 1..end_ms).contains(now_ms)), "nobody was let in");
+    });
 }

@@ -97,7 +97,7 @@ impl Control {
     }
 }
 
-pub(super) use clock::{advance, hold, release, view};
+pub(super) use clock::{hold, release, view};
 pub(super) use faults::{delete_faults, faults, install_fault};
 pub(super) use inspect::{leaders, requests, share_partition, transaction, transactions};
 pub(super) use metrics::render;

@@ -40,16 +40,16 @@ impl Server {
     }
 
     /// Moves the held clock forward, by a year at most; every deadline on the way passes, in order, before this
-    /// returns.
+    /// returns. Where there are many, clients are served on the way.
     ///
     /// # Errors
     ///
-    /// - `Conflict` if the clock is not held.
+    /// - `Conflict` if the clock is not held, or is released on the way.
     /// - `Invalid` for more than a year.
     /// - `Ended` if the server has ended.
     pub fn advance_clock(&self, by: Duration) -> Result<ClockView, ControlError> {
         let ms = i64::try_from(by.as_millis()).unwrap_or(i64::MAX);
-        self.control().call(move |desk| control::advance(desk, ms))
+        self.control().advance_clock(ms)
     }
 
     /// Lets the clock go on from where it stands.
