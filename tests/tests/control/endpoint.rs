@@ -11,7 +11,9 @@ fn it_is_healthy_once_it_is_ready() {
 #[test]
 fn what_is_wrong_is_told_in_json() {
     let server = server();
+    let too_long = " ".repeat((2 << 20) + 1);
     for (method, path, body, status) in [
+        ("POST", "/clock/advance", &*too_long, 400),
         ("GET", "/nowhere", "", 404),
         ("POST", "/healthz", "", 405),
         ("GET", "/clock/hold", "", 405),
@@ -26,7 +28,7 @@ fn what_is_wrong_is_told_in_json() {
         ("POST", "/clock/advance", r#"{"ms": 1}"#, 409),
     ] {
         let (told, answer) = ask(&server, method, path, body);
-        assert_eq!(told, status, "{method} {path} {body}: {answer}");
+        assert_eq!(told, status, "{method} {path} {}: {answer}", body.trim());
         assert!(answer["error"].as_str().is_some_and(|text| !text.is_empty()), "{method} {path}: {answer}");
     }
 }

@@ -2,7 +2,7 @@
 
 use axum::Router;
 use axum::body::Bytes;
-use axum::extract::rejection::{PathRejection, QueryRejection};
+use axum::extract::rejection::{BytesRejection, PathRejection, QueryRejection};
 use axum::extract::{Path, Query, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -13,7 +13,7 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tracing::warn;
 
-use super::{ClockView, Control, ControlError, advance, hold, json, release, render, view};
+use super::{ClockView, Control, ControlError, hold, json, release, render, view};
 use super::{
     delete_faults, faults, install_fault, isolate_node, leaders, nodes, rejoin_node, requests,
     share_partition, transaction, transactions,
@@ -96,6 +96,9 @@ impl IntoResponse for ControlError {
     }
 }
 
+/// What a request brings; too long a body is refused.
+type Body = Result<Bytes, BytesRejection>;
+
 /// What a handler answers.
 type Answer = Result<Response, ControlError>;
 
@@ -126,11 +129,11 @@ async fn release_clock(State(control): State<Control>) -> Answer {
     clock_answer(control.call_from_task(release).await?)
 }
 
-async fn advance_clock(State(control): State<Control>, body: Bytes) -> Answer {
-    let body = object(&body, &["ms"])?;
+async fn advance_clock(State(control): State<Control>, body: Body) -> Answer {
+    let body = object(body, &["ms"])?;
     let ms = body.get("ms").and_then(Value::as_i64);
     let ms = ms.ok_or_else(|| ControlError::Invalid("ms must be a whole number".to_owned()))?;
-    clock_answer(control.call_from_task(move |desk| advance(desk, ms)).await?)
+    clock_answer(control.advance_clock_from_task(ms).await?)
 }
 
 fn clock_answer(clock: ClockView) -> Answer {
@@ -225,8 +228,8 @@ async fn show_faults(State(control): State<Control>) -> Answer {
     found(&Value::Array(all.iter().map(super::faults::shown).collect()))
 }
 
-async fn add_fault(State(control): State<Control>, body: Bytes) -> Answer {
-    let fault = super::faults::read(&object(&body, super::faults::FIELDS)?)?;
+async fn add_fault(State(control): State<Control>, body: Body) -> Answer {
+    let fault = super::faults::read(&object(body, super::faults::FIELDS)?)?;
     let id = control.call_from_task(move |desk: &mut dyn Desk| install_fault(desk, fault)).await?;
     found(&object_of!({"id": id}))
 }
@@ -243,10 +246,11 @@ async fn remove_fault(State(control): State<Control>, Path(id): Path<String>) ->
 }
 
 /// Reads a body that is an object with no other fields than `known`.
-fn object(body: &Bytes, known: &[&str]) -> Result<Map<String, Value>, ControlError> {
+fn object(body: Body, known: &[&str]) -> Result<Map<String, Value>, ControlError> {
     let wrong = |problem: String| ControlError::Invalid(problem);
+    let body = body.map_err(|error| wrong(error.body_text()))?;
     let value =
-        serde_json::from_slice(body).map_err(|error| wrong(format!("the body is no JSON: {error}")))?;
+        serde_json::from_slice(&body).map_err(|error| wrong(format!("the body is no JSON: {error}")))?;
     let Value::Object(fields) = value else {
         return Err(wrong("the body is no object".to_owned()));
     };
