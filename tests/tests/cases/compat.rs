@@ -8,6 +8,7 @@ use sharemark_testkit::client::{decode_response, request_header};
 use m::api_versions_request::ApiVersionsRequest;
 use m::find_coordinator_request::FindCoordinatorRequest;
 use m::init_producer_id_request::InitProducerIdRequest;
+use m::join_group_request::JoinGroupRequest;
 use m::metadata_request::MetadataRequest;
 use m::share_fetch_request::{FetchPartition, FetchTopic, ShareFetchRequest};
 
@@ -16,6 +17,7 @@ use sharemark_testkit::records::Batch;
 
 const API_VERSIONS: i16 = 18;
 const UNSUPPORTED_VERSION: i16 = 35;
+const INVALID_GROUP_ID: i16 = 24;
 const INVALID_REQUEST: i16 = 42;
 const UNKNOWN_TOPIC_OR_PARTITION: i16 = 3;
 const UNKNOWN_TOPIC_ID: i16 = 100;
@@ -227,6 +229,50 @@ fn b137_find_coordinator_changes_its_layout() {
             } else {
                 assert_eq!(codes, [INVALID_REQUEST; 2], "version {version} type {key_type}");
             }
+        }
+    });
+}
+
+/// What stands beside a code: nothing since there are batches, before them a sentence, or `NONE`.
+#[test]
+fn find_coordinator_says_what_kafka_says() {
+    on_both(|broker| {
+        let mut connection = broker.connect();
+        let mut said = |key_type: i8, version: i16| {
+            let request = FindCoordinatorRequest {
+                key: "x".into(),
+                key_type,
+                coordinator_keys: if version < 4 { Vec::new() } else { vec!["x".into()] },
+            };
+            let answer = connection.call(&request, version).unwrap();
+            let batched = answer.coordinators.first().map(|found| found.error_message.clone());
+            batched.unwrap_or(answer.error_message).map(|text| text.to_string())
+        };
+        for version in 1..=3 {
+            assert_eq!(said(0, version).as_deref(), Some("NONE"), "in version {version}");
+            let refused = said(9, version).unwrap();
+            assert!(
+                refused.starts_with("This most likely occurs because"),
+                "in version {version}: {refused}"
+            );
+        }
+        for version in 4..=6 {
+            assert_eq!(said(0, version).as_deref(), Some(""), "in version {version}");
+            assert_eq!(said(9, version).as_deref(), Some(""), "in version {version}");
+        }
+    });
+}
+
+/// A refused JoinGroup names no protocol, as far as the version can say so.
+#[test]
+fn a_refused_join_names_no_protocol() {
+    on_both(|broker| {
+        let mut connection = broker.connect();
+        for version in 0..=9 {
+            let answer = connection.call(&JoinGroupRequest::default(), version).unwrap();
+            assert_eq!(answer.error_code, INVALID_GROUP_ID, "in version {version}");
+            let wanted = (version < 7).then_some("");
+            assert_eq!(answer.protocol_name.as_deref(), wanted, "in version {version}");
         }
     });
 }

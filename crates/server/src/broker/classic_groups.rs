@@ -125,7 +125,6 @@ pub(super) fn joined(api_version: i16, answer: JoinAnswer) -> ResponseMessage {
     let members = answer.members.into_iter();
     let protocol_name = match answer.protocol {
         Some(protocol) => Some((&*protocol).into()),
-        None if answer.error != ErrorCode::None => Some("".into()),
         None => (api_version < FIRST_VERSION_WITHOUT_PROTOCOL).then(|| "".into()),
     };
     ResponseMessage::JoinGroup(JoinGroupResponse {

@@ -47,11 +47,7 @@ impl Broker {
         let found = self.find_coordinator(now, origin, request.key_type, &request.key);
         FindCoordinatorResponse {
             error_code: found.error_code,
-            // Before batches came, Kafka put the name of the error here, also when there was none.
-            error_message: found
-                .error_message
-                .filter(|text| !text.is_empty())
-                .or_else(|| Some("NONE".into())),
+            error_message: Some(message_before_batches(found.error_code).into()),
             node_id: found.node_id,
             host: found.host,
             port: found.port,
@@ -73,7 +69,7 @@ impl Broker {
                 host: endpoint.host.as_str().into(),
                 port: i32::from(endpoint.port),
                 error_code: ErrorCode::None.code(),
-                error_message: None,
+                error_message: Some("".into()),
             },
             Err(error) => Coordinator {
                 key: key.into(),
@@ -81,7 +77,7 @@ impl Broker {
                 host: "".into(),
                 port: -1,
                 error_code: error.code(),
-                error_message: Some(error.name().into()),
+                error_message: Some("".into()),
             },
         }
     }
@@ -122,7 +118,7 @@ impl Broker {
             if self.is_cut_off(origin.node) {
                 return Err(ErrorCode::CoordinatorNotAvailable);
             }
-            self.auto_create_topic(now, topic)?;
+            self.auto_create_topic(now, topic).map_err(|_| ErrorCode::CoordinatorNotAvailable)?;
             if self.cluster.configs.start().profile == Profile::Kafka44 {
                 return Err(ErrorCode::CoordinatorNotAvailable);
             }
@@ -153,6 +149,19 @@ impl Broker {
             return Err(ErrorCode::NotCoordinator);
         }
         Ok(at)
+    }
+}
+
+/// Returns what Kafka puts beside an error, or none, before batches came; with them it leaves the text empty.
+fn message_before_batches(code: i16) -> &'static str {
+    match ErrorCode::from_code(code) {
+        Some(ErrorCode::CoordinatorNotAvailable) => "The coordinator is not available.",
+        Some(ErrorCode::InvalidRequest) => {
+            "This most likely occurs because of a request being malformed by the client library or the message was \
+             sent to an incompatible broker. See the broker logs for more details."
+        }
+        Some(other) => other.name(),
+        None => "",
     }
 }
 
