@@ -41,7 +41,7 @@ fn translate(text: &str) -> Option<String> {
         };
         let (token, after) = rest.split_at(length);
         let is_count = matches!(next, '*' | '+' | '?') || (next == '{' && 1 < length);
-        if is_count && after_count {
+        if is_count && (after_count || !is_count_allowed(token)) {
             return None;
         }
         match next {
@@ -63,6 +63,13 @@ fn translate(text: &str) -> Option<String> {
         }
     }
     (depth == 0).then_some(out)
+}
+
+/// Returns whether RE2 takes this count, such as `{2,5}` or `*`: it counts to a thousand.
+fn is_count_allowed(count: &str) -> bool {
+    const COUNT_MAX: u32 = 1_000;
+    let numbers = count.split(|letter: char| !letter.is_ascii_digit()).filter(|digits| !digits.is_empty());
+    numbers.map(str::parse::<u32>).all(|number| number.is_ok_and(|number| number <= COUNT_MAX))
 }
 
 /// Returns how long a count in braces is, such as `{2,5}`; `None` if it is none.

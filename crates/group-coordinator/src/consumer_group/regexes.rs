@@ -117,15 +117,15 @@ impl ConsumerGroup {
     ) -> Vec<GroupRecord> {
         let regexes: BTreeSet<&str> = self.members.values().filter_map(ConsumerMember::regex).collect();
         let mut found: BTreeMap<Arc<str>, ResolvedRegularExpression> = BTreeMap::new();
+        let version = version_of(topics.version());
         for regex in regexes {
-            let pattern = TopicPattern::compile(regex);
-            let is_match =
-                |name: &&str| pattern.as_ref().is_some_and(|it| it.is_match(name)) && may_see(name);
-            let resolved = ResolvedRegularExpression {
-                topics: topics.names().filter(is_match).map(Arc::from).collect(),
-                version: version_of(topics.version()),
-                timestamp_ms: now.ms(),
+            // Where no topic has changed since, what was found then is found again: to look a large expression up
+            // among many topics takes long, and every new member brings a lookup of all.
+            let topics = match self.resolved.get(regex).filter(|known| known.version == version) {
+                Some(known) => known.topics.iter().filter(|name| may_see(name)).cloned().collect(),
+                None => matching_topics(regex, topics, &may_see),
             };
+            let resolved = ResolvedRegularExpression { topics, version, timestamp_ms: now.ms() };
             found.insert(regex.into(), resolved);
         }
         let nothing = BTreeSet::new();
@@ -152,6 +152,12 @@ impl ConsumerGroup {
         }
         records
     }
+}
+
+/// Looks up which topics a regular expression matches.
+fn matching_topics(regex: &str, topics: &impl Topics, may_see: impl Fn(&str) -> bool) -> BTreeSet<Arc<str>> {
+    let Some(pattern) = TopicPattern::compile(regex) else { return BTreeSet::new() };
+    topics.names().filter(|name| pattern.is_match(name) && may_see(name)).map(Arc::from).collect()
 }
 
 fn version_of(version: u64) -> i64 {

@@ -41,3 +41,13 @@ fn what_is_no_pattern_is_refused() {
         assert!(TopicPattern::compile(bad).is_none(), "{bad}");
     }
 }
+
+#[test]
+fn counts_go_to_a_thousand() {
+    for allowed in ["x{1000}", "x{0,1000}", "x{1000,}", "1001", "[{1001}]", "\\Qx{1001}\\E"] {
+        assert!(TopicPattern::compile(allowed).is_some(), "{allowed}");
+    }
+    for refused in ["x{1001}", "x{0,1001}", "x{1001,}", "x{99999999999999999999}"] {
+        assert!(TopicPattern::compile(refused).is_none(), "{refused}");
+    }
+}

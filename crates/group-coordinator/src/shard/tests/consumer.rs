@@ -379,3 +379,27 @@ fn a_member_that_waits_is_put_out_by_neither_clock() {
     assert_eq!(left, BTreeSet::from(["B".to_owned()]));
     assert_eq!(world.shard.poll_timeout(), Some(world.now.plus_ms(25_000)));
 }
+
+/// A large expression takes long among many topics: it is not looked up again for each member that joins.
+#[test]
+fn an_expression_is_looked_up_again_only_when_topics_have_changed() {
+    let mut world = Consumers::new(0);
+    world.cluster.set("ta", 1);
+    let join = |member_id, regex| {
+        let mut request = beat(member_id, 0);
+        request.rebalance_timeout_ms = Some(REBALANCE_TIMEOUT_MS);
+        request.owned = Some(Vec::new());
+        request.subscribed_topic_regex = Some(regex);
+        request
+    };
+    world.send(&join("A", "t.*")).unwrap();
+    assert_eq!(world.cluster.walks.take(), 1);
+    world.send(&join("B", "u.*")).unwrap();
+    assert_eq!(world.cluster.walks.take(), 1, "the new one alone");
+    world.cluster.set("ub", 1);
+    world.send(&join("C", "[u]b")).unwrap();
+    assert_eq!(world.cluster.walks.take(), 3, "all, since there is another topic");
+    let epoch = world.member("B").unwrap().epoch.get();
+    world.send(&beat("B", epoch)).unwrap();
+    assert!(!world.told["B"].is_empty(), "what appeared is assigned");
+}
