@@ -4,7 +4,7 @@
 use sharemark_protocol::messages::ResponseMessage;
 use sharemark_protocol::messages::add_offsets_to_txn_request::AddOffsetsToTxnRequest;
 use sharemark_protocol::messages::add_offsets_to_txn_response::AddOffsetsToTxnResponse;
-use sharemark_protocol::{ErrorCode, Producer, TopicPartition, coordinator_partition};
+use sharemark_protocol::{ErrorCode, TopicPartition, coordinator_partition};
 use sharemark_txn_coordinator::{AddPartitions, FENCED_SINCE, TransactionVersion, fenced_error_for};
 
 use super::Broker;
@@ -40,8 +40,7 @@ impl Broker {
             return Err(ErrorCode::GroupAuthorizationFailed);
         }
         self.txn_shard(origin.node, id)?; // Kafka asks who coordinates before it looks at the producer.
-        let producer = Producer::from_wire(request.producer_id, request.producer_epoch)
-            .ok_or(ErrorCode::InvalidProducerIdMapping)?;
+        let producer = self.producer_of(origin.node, id, request.producer_id, request.producer_epoch)?;
         let partitions = [TopicPartition::new(CONSUMER_OFFSETS, self.offsets_partition(&request.group_id))];
         let add = AddPartitions {
             transactional_id: id,

@@ -1,6 +1,6 @@
 //! AddPartitionsToTxn (24), versions 0-5: up to 3 from clients, from 4 on in batches from brokers.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use sharemark_protocol::messages::ResponseMessage;
 use sharemark_protocol::messages::add_partitions_to_txn_request::{
@@ -10,11 +10,12 @@ use sharemark_protocol::messages::add_partitions_to_txn_response::{
     AddPartitionsToTxnPartitionResult, AddPartitionsToTxnResponse, AddPartitionsToTxnResult,
     AddPartitionsToTxnTopicResult,
 };
-use sharemark_protocol::{ErrorCode, Producer, StrBytes, TopicPartition};
+use sharemark_protocol::{ErrorCode, StrBytes, TopicPartition};
 use sharemark_txn_coordinator::{AddPartitions, FENCED_SINCE, TransactionVersion, fenced_error_for};
 
 use super::Broker;
 use super::authorize::{Operation, Resource, authorize};
+use super::cluster::is_internal;
 use super::input::{Now, Origin};
 
 impl Broker {
@@ -64,12 +65,12 @@ impl Broker {
         if !authorize(&origin.principal, Operation::Write, Resource::TransactionalId(id)) {
             return every(&transaction.topics, |_, _| ErrorCode::TransactionalIdAuthorizationFailed);
         }
-        let missing = self.missing_partitions(&transaction.topics);
-        if !missing.is_empty() {
+        let refused = self.refused_partitions(origin, &transaction.topics);
+        if !refused.is_empty() {
             // One that cannot be added keeps the others out: a transaction holds what was asked for, or nothing.
             return every(&transaction.topics, |name, partition| {
-                let is_missing = missing.contains(&TopicPartition::new(&**name, partition));
-                if is_missing { ErrorCode::UnknownTopicOrPartition } else { ErrorCode::OperationNotAttempted }
+                let error = refused.get(&TopicPartition::new(&**name, partition));
+                error.copied().unwrap_or(ErrorCode::OperationNotAttempted)
             });
         }
         let partitions: Vec<TopicPartition> = transaction
@@ -91,11 +92,31 @@ impl Broker {
         every(&transaction.topics, |_, _| error)
     }
 
-    fn missing_partitions(&self, topics: &[AddPartitionsToTxnTopic]) -> BTreeSet<TopicPartition> {
-        let named = topics
-            .iter()
-            .flat_map(|topic| topic.partitions.iter().map(|index| TopicPartition::new(&*topic.name, *index)));
-        named.filter(|partition| self.named_partition(partition).is_none()).collect()
+    /// Returns which partitions cannot be added, and why. Clients may not write to internal topics.
+    fn refused_partitions(
+        &self,
+        origin: &Origin,
+        topics: &[AddPartitionsToTxnTopic],
+    ) -> BTreeMap<TopicPartition, ErrorCode> {
+        let comes_from_client = origin.api_version < 4;
+        let may_write = |name: &str| {
+            !comes_from_client
+                || (!is_internal(name)
+                    && authorize(&origin.principal, Operation::Write, Resource::Topic(name)))
+        };
+        let mut refused = BTreeMap::new();
+        for topic in topics {
+            let is_allowed = may_write(&topic.name);
+            for &index in &topic.partitions {
+                let partition = TopicPartition::new(&*topic.name, index);
+                if !is_allowed {
+                    refused.insert(partition, ErrorCode::TopicAuthorizationFailed);
+                } else if self.named_partition(&partition).is_none() {
+                    refused.insert(partition, ErrorCode::UnknownTopicOrPartition);
+                }
+            }
+        }
+        refused
     }
 
     fn verify_one(
@@ -106,7 +127,8 @@ impl Broker {
     ) -> Result<(), ErrorCode> {
         let id = &*transaction.transactional_id;
         let (_, shard) = self.txn_shard(origin.node, id)?;
-        shard.verify_partition(id, producer_of(transaction)?, partition)
+        let (producer_id, epoch) = (transaction.producer_id, transaction.producer_epoch);
+        shard.verify_partition(id, self.producer_of(origin.node, id, producer_id, epoch)?, partition)
     }
 
     fn add_partitions(
@@ -118,20 +140,15 @@ impl Broker {
     ) -> Result<(), ErrorCode> {
         let id = &*transaction.transactional_id;
         self.txn_shard(origin.node, id)?; // Kafka asks who coordinates before it looks at the producer.
+        let (producer_id, epoch) = (transaction.producer_id, transaction.producer_epoch);
         let request = AddPartitions {
             transactional_id: id,
-            producer: producer_of(transaction)?,
+            producer: self.producer_of(origin.node, id, producer_id, epoch)?,
             partitions,
             client_version: TransactionVersion::of_add_partitions(origin.api_version),
         };
         self.commit_added_partitions(now, origin.node, &request)
     }
-}
-
-/// Returns the producer of a request; no transactional id has one with negative numbers.
-fn producer_of(transaction: &AddPartitionsToTxnTransaction) -> Result<Producer, ErrorCode> {
-    Producer::from_wire(transaction.producer_id, transaction.producer_epoch)
-        .ok_or(ErrorCode::InvalidProducerIdMapping)
 }
 
 fn every(

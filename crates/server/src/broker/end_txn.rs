@@ -34,8 +34,7 @@ impl Broker {
             return Err(ErrorCode::TransactionalIdAuthorizationFailed);
         }
         let (at, _) = self.txn_shard(origin.node, id)?;
-        let producer = Producer::from_wire(request.producer_id, request.producer_epoch)
-            .ok_or(ErrorCode::InvalidProducerIdMapping)?;
+        let producer = self.producer_of(origin.node, id, request.producer_id, request.producer_epoch)?;
         self.fill_producer_ids(origin.node)?;
         let end = EndTxn {
             transactional_id: id,

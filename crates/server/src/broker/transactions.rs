@@ -63,6 +63,26 @@ impl Broker {
         self.leader_seen_by(node, at).ok_or(ErrorCode::NotCoordinator)
     }
 
+    /// Returns the producer that a request at `node` names beside its transactional id.
+    ///
+    /// # Errors
+    ///
+    /// For negative numbers, what the transaction coordinator says of them.
+    pub(super) fn producer_of(
+        &self,
+        node: NodeId,
+        transactional_id: &str,
+        id: i64,
+        epoch: i16,
+    ) -> Result<Producer, ErrorCode> {
+        if let Some(producer) = Producer::from_wire(id, epoch) {
+            return Ok(producer);
+        }
+        let coordinator = self.txn_coordinator(node, transactional_id)?;
+        let (_, shard) = self.txn_shard(coordinator, transactional_id)?;
+        Err(shard.refusal_of_negative(transactional_id, id))
+    }
+
     /// Appends what a transaction shard has decided, and replays it. Markers that it owes are sent in this step.
     ///
     /// # Errors

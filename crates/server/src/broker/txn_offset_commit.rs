@@ -88,8 +88,9 @@ impl Broker {
             return Err(ErrorCode::InvalidGroupId);
         }
         let (at, _) = self.group_shard(operation.origin.node, &request.group_id)?;
-        let producer = Producer::from_wire(request.producer_id, request.producer_epoch)
-            .ok_or(ErrorCode::InvalidProducerIdMapping)?;
+        let id = &*request.transactional_id;
+        let node = operation.origin.node;
+        let producer = self.producer_of(node, id, request.producer_id, request.producer_epoch)?;
         let supported = SupportedOperation::of_txn_offset_commit(operation.origin.api_version);
         let is_open =
             self.cluster.partition(at).is_some_and(|partition| partition.log.has_open_transaction(producer));
@@ -172,8 +173,8 @@ impl Broker {
             metadata_size_max: self.offset_metadata_size_max(),
             offsets: &offsets,
         };
-        let producer = Producer::from_wire(request.producer_id, request.producer_epoch)
-            .ok_or(ErrorCode::InvalidProducerIdMapping)?;
+        let id = &*request.transactional_id;
+        let producer = self.producer_of(origin.node, id, request.producer_id, request.producer_epoch)?;
         let (at, shard) = self.group_shard(origin.node, &request.group_id)?;
         let decision = shard.decide_commit(&commit)?;
         self.commit_transactional_records(now, origin.node, at, producer, &decision.records)?;

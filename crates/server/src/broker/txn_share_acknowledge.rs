@@ -86,8 +86,7 @@ impl Broker {
         let id = request.transactional_id.as_deref().ok_or(ErrorCode::InvalidRequest)?;
         super::share_acknowledge::session_key(Some(&request.group_id), Some(&request.member_id))?;
         self.decide_stage_access(origin, id, &request.group_id)?;
-        Producer::from_wire(request.producer_id, request.producer_epoch)
-            .ok_or(ErrorCode::InvalidProducerIdMapping)
+        self.producer_of(origin.node, id, request.producer_id, request.producer_epoch)
     }
 
     fn decide_stage_access(
@@ -172,8 +171,7 @@ impl Broker {
         }
         let id = &*request.transactional_id;
         self.decide_stage_access(origin, id, &request.group_id)?;
-        let producer = Producer::from_wire(request.producer_id, request.producer_epoch)
-            .ok_or(ErrorCode::InvalidProducerIdMapping)?;
+        let producer = self.producer_of(origin.node, id, request.producer_id, request.producer_epoch)?;
         let mut partitions: Vec<TopicPartition> = Vec::new();
         for topic in &request.topics {
             let topic_id =

@@ -77,6 +77,16 @@ impl TxnCoordinatorShard {
         Ok(())
     }
 
+    /// Returns why a request is refused whose producer id or epoch is negative, as no producer's are: with the right
+    /// id it comes from another epoch than the current one.
+    pub fn refusal_of_negative(&self, transactional_id: &str, producer_id: i64) -> ErrorCode {
+        match self.find(transactional_id) {
+            Ok(current) if current.producer.id.get() == producer_id => ErrorCode::ProducerFenced,
+            Ok(_) => ErrorCode::InvalidProducerIdMapping,
+            Err(error) => error,
+        }
+    }
+
     /// Returns what is known of the transactional id of a request by a producer.
     pub(super) fn find(&self, transactional_id: &str) -> Result<&TransactionValue, ErrorCode> {
         if transactional_id.is_empty() {
