@@ -90,8 +90,10 @@ impl Broker {
         let (at, _) = self.group_shard(operation.origin.node, &request.group_id)?;
         let id = &*request.transactional_id;
         let node = operation.origin.node;
-        let producer = self.producer_of(node, id, request.producer_id, request.producer_epoch)?;
         let supported = SupportedOperation::of_txn_offset_commit(operation.origin.api_version);
+        let producer = self
+            .producer_of(node, id, request.producer_id, request.producer_epoch)
+            .map_err(|error| supported.leader_error(error))?;
         let is_open =
             self.cluster.partition(at).is_some_and(|partition| partition.log.has_open_transaction(producer));
         let verifies = self.cluster.configs.broker().transaction_partition_verification_enable;

@@ -86,7 +86,8 @@ impl Broker {
         let id = request.transactional_id.as_deref().ok_or(ErrorCode::InvalidRequest)?;
         super::share_acknowledge::session_key(Some(&request.group_id), Some(&request.member_id))?;
         self.decide_stage_access(origin, id, &request.group_id)?;
-        self.producer_of(origin.node, id, request.producer_id, request.producer_epoch)
+        Producer::from_wire(request.producer_id, request.producer_epoch)
+            .ok_or(ErrorCode::InvalidProducerIdMapping)
     }
 
     fn decide_stage_access(
@@ -171,7 +172,8 @@ impl Broker {
         }
         let id = &*request.transactional_id;
         self.decide_stage_access(origin, id, &request.group_id)?;
-        let producer = self.producer_of(origin.node, id, request.producer_id, request.producer_epoch)?;
+        let producer = Producer::from_wire(request.producer_id, request.producer_epoch)
+            .ok_or(ErrorCode::InvalidProducerIdMapping)?;
         let mut partitions: Vec<TopicPartition> = Vec::new();
         for topic in &request.topics {
             let topic_id =
