@@ -77,7 +77,7 @@ impl Broker {
                 host: "".into(),
                 port: -1,
                 error_code: error.code(),
-                error_message: Some("".into()),
+                error_message: Some(message_in_batch(key_type, error).into()),
             },
         }
     }
@@ -152,7 +152,15 @@ impl Broker {
     }
 }
 
-/// Returns what Kafka puts beside an error, or none, before batches came; with them it leaves the text empty.
+/// Returns what Kafka puts beside an error in a batch: nothing, unless it knows no such type of keys.
+fn message_in_batch(key_type: i8, error: ErrorCode) -> &'static str {
+    match key_type {
+        KEY_TYPE_GROUP | KEY_TYPE_TRANSACTION | KEY_TYPE_SHARE => "",
+        _ => message_before_batches(error.code()),
+    }
+}
+
+/// Returns what Kafka put beside an error, or none, before batches came.
 fn message_before_batches(code: i16) -> &'static str {
     match ErrorCode::from_code(code) {
         Some(ErrorCode::CoordinatorNotAvailable) => "The coordinator is not available.",
