@@ -12,6 +12,8 @@ mod examples;
 mod failures;
 #[path = "control/faults.rs"]
 mod faults;
+#[path = "control/hostile.rs"]
+mod hostile;
 #[path = "control/inspect.rs"]
 mod inspect;
 #[path = "control/journal.rs"]

@@ -10,16 +10,16 @@ use sharemark_testkit::transcript::Session;
 use crate::support::{builder, run, with_session_at};
 
 /// The roles, by the node that has each at first. Clients find their way by the last, which stays.
-const SOURCE: i32 = 0;
-const SHARE: i32 = 1;
-const TRANSACTIONS: i32 = 2;
-const GROUPS: i32 = 3;
+pub(crate) const SOURCE: i32 = 0;
+pub(crate) const SHARE: i32 = 1;
+pub(crate) const TRANSACTIONS: i32 = 2;
+pub(crate) const GROUPS: i32 = 3;
 const BYSTANDER: usize = 4;
 const ROLES: [i32; 4] = [SOURCE, SHARE, TRANSACTIONS, GROUPS];
 
-const GROUP_TOPIC: &str = "__consumer_offsets";
+pub(crate) const GROUP_TOPIC: &str = "__consumer_offsets";
 const SHARE_TOPIC: &str = "__share_group_state";
-const TRANSACTION_TOPIC: &str = "__transaction_state";
+pub(crate) const TRANSACTION_TOPIC: &str = "__transaction_state";
 
 /// How a node goes away and comes back.
 type Absence = (fn(&Server, i32), fn(&Server, i32));
@@ -29,14 +29,14 @@ const CRASH: Absence =
 const CUT_OFF: Absence =
     (|server, id| server.isolate_node(id).unwrap(), |server, id| server.rejoin_node(id).unwrap());
 
-fn leader(server: &Server, topic: &str) -> i32 {
+pub(crate) fn leader(server: &Server, topic: &str) -> i32 {
     let leaders = server.leaders().unwrap();
     let of_topic = leaders.iter().find(|it| &*it.topic == topic && it.partition == 0);
     of_topic.unwrap_or_else(|| panic!("{topic} is there")).leader.get()
 }
 
 /// Runs a command at whoever leads the only partition of a topic.
-fn at(server: &Server, session: &mut Session<'_>, topic: &str, command: &str) -> String {
+pub(crate) fn at(server: &Server, session: &mut Session<'_>, topic: &str, command: &str) -> String {
     at_node(session, leader(server, topic), command)
 }
 
@@ -47,12 +47,12 @@ fn at_node(session: &mut Session<'_>, node: i32, command: &str) -> String {
     run(session, &format!("via n{node} {command}"))
 }
 
-fn assert_none(told: &str) {
+pub(crate) fn assert_none(told: &str) {
     assert!(told.contains("NONE"), "{told}");
 }
 
-/// Brings a cluster to where member A has staged three records, and a record is written to `out`, in one transaction.
-fn with_staged(body: impl FnOnce(&Server, &mut Session<'_>)) {
+/// Brings a cluster to where member A holds three records, and a producer has no transaction yet.
+pub(crate) fn cluster(body: impl FnOnce(&Server, &mut Session<'_>)) {
     let one_each = |config: sharemark::config::ConfigBuilder| {
         ["offsets.topic", "transaction.state.log", "share.coordinator.state.topic"]
             .iter()
@@ -76,10 +76,17 @@ fn with_staged(body: impl FnOnce(&Server, &mut Session<'_>)) {
         let fetched = at(&server, session, "t", "share-fetch member=A on=it epoch=0 t-0");
         assert!(fetched.contains("acquired 0-2x1"), "{fetched}");
         at(&server, session, TRANSACTION_TOPIC, "init-producer p1 txn=x");
-        assert_none(&at(&server, session, "out", "produce out-0 producer=p1"));
-        let staged = at(&server, session, "t", "txn-share-acknowledge producer=p1 member=A t-0 accept 0-2");
-        assert_none(&staged);
         body(&server, session);
+    });
+}
+
+/// Goes on to where A has staged the records, and a record is written to `out`, in one transaction.
+fn with_staged(body: impl FnOnce(&Server, &mut Session<'_>)) {
+    cluster(|server, session| {
+        assert_none(&at(server, session, "out", "produce out-0 producer=p1"));
+        let staged = at(server, session, "t", "txn-share-acknowledge producer=p1 member=A t-0 accept 0-2");
+        assert_none(&staged);
+        body(server, session);
     });
 }
 

@@ -1,5 +1,6 @@
 //! OffsetForLeaderEpoch (23), versions 2-4.
 
+use sharemark_log::Isolation;
 use sharemark_protocol::messages::ResponseMessage;
 use sharemark_protocol::messages::offset_for_leader_epoch_request::{
     OffsetForLeaderEpochRequest, OffsetForLeaderPartition,
@@ -56,10 +57,16 @@ impl Broker {
         let topic = self.cluster.topic_named(topic_name).ok_or(ErrorCode::UnknownTopicOrPartition)?;
         let at = TopicIdPartition { topic_id: topic.id, partition: asked.partition };
         let partition = self.decide_leader(origin.node, at, asked.current_leader_epoch)?;
-        if asked.leader_epoch == -1 {
+        let epoch = LeaderEpoch::new(asked.leader_epoch);
+        let newest = self.leadership(origin.node, at).map(|(_, newest)| newest);
+        // A node that is cut off has no record of the leaders after it.
+        let is_beyond = self.is_cut_off(origin.node) && newest < Some(epoch);
+        if asked.leader_epoch == -1 || is_beyond {
             return Ok((-1, UNDEFINED));
         }
-        let end = partition.log.end_offset_for_epoch(LeaderEpoch::new(asked.leader_epoch));
-        Ok(end.map_or((-1, UNDEFINED), |end| (end.leader_epoch.get(), end.end_offset.get())))
+        let Some(end) = partition.log.end_offset_for_epoch(epoch) else { return Ok((-1, UNDEFINED)) };
+        let copied = self.copy_end(origin.node, at, Isolation::ReadUncommitted);
+        let end_offset = copied.map_or(end.end_offset, |copied| copied.min(end.end_offset));
+        Ok((end.leader_epoch.get(), end_offset.get()))
     }
 }

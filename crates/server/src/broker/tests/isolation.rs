@@ -53,6 +53,30 @@ impl Core {
         (data.error_code, data.high_watermark, bytes)
     }
 
+    /// Returns what the node that is asked tells of the end of an epoch in `t-0`: the epoch and the offset.
+    fn end_of_epoch(&mut self, leader_epoch: i32) -> (i32, i64) {
+        let partition = m::offset_for_leader_epoch_request::OffsetForLeaderPartition {
+            leader_epoch,
+            current_leader_epoch: -1,
+            ..Default::default()
+        };
+        let topic = m::offset_for_leader_epoch_request::OffsetForLeaderTopic {
+            topic: "t".into(),
+            partitions: vec![partition],
+        };
+        let request = m::offset_for_leader_epoch_request::OffsetForLeaderEpochRequest {
+            topics: vec![topic],
+            ..Default::default()
+        };
+        let message = RequestMessage::OffsetForLeaderEpoch(request);
+        let ResponseMessage::OffsetForLeaderEpoch(answer) = self.call(4, message) else {
+            panic!("an answer is of its request's kind")
+        };
+        let told = &answer.topics[0].partitions[0];
+        assert_eq!(told.error_code, 0);
+        (told.leader_epoch, told.end_offset)
+    }
+
     /// Returns the nodes and the leader of `t-0` with its epoch, as the node that is asked tells them.
     fn metadata(&mut self) -> (Vec<i32>, (i32, i32)) {
         let topic =
@@ -149,6 +173,23 @@ fn a_node_that_is_cut_off_tells_what_it_knew() {
     assert_eq!(core.produce_one(), ErrorCode::NotLeaderOrFollower.code());
     core.node = new;
     assert_eq!(core.fetch_from(0, 1).1, 2, "what the old leader refused is nowhere");
+}
+
+#[test]
+fn a_node_that_is_cut_off_tells_where_epochs_end_in_its_copy() {
+    let mut core = Core::of_three();
+    let old = core.leader_of("t", 0);
+    core.node = old;
+    assert_eq!(core.produce_one(), 0);
+    core.isolate(old);
+    core.node = core.leader_of("t", 0);
+    assert_eq!(core.produce_one(), 0);
+    assert_eq!([core.end_of_epoch(0), core.end_of_epoch(1)], [(0, 1), (1, 2)]);
+    core.node = old;
+    assert_eq!([core.end_of_epoch(0), core.end_of_epoch(1)], [(0, 1), (-1, -1)]);
+    core.rejoin(old);
+    core.node = core.leader_of("t", 0);
+    assert_eq!(core.end_of_epoch(1), (1, 2));
 }
 
 #[test]
