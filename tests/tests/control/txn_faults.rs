@@ -6,7 +6,7 @@ use sharemark::{Fault, FaultAction, FaultPoint, Server};
 use sharemark_protocol::{ApiKey, ErrorCode};
 use sharemark_testkit::transcript::Session;
 
-use crate::support::{run, server, with_session};
+use crate::support::{builder, run, server, told, with_session};
 
 /// What says that EndTxn is to be asked again, beside a connection that is cut.
 const ASK_AGAIN: [&str; 4] = [
@@ -151,6 +151,77 @@ fn an_end_that_cannot_be_recorded_is_recorded_later() {
         server.delete_fault(refuse).unwrap();
         server.advance_clock(Duration::from_secs(1)).unwrap();
         check_ended(session, "commit");
+    });
+}
+
+const PREPARED: usize = 100;
+
+/// Returns how many transactions are in a state.
+fn count(server: &Server, state: &str) -> usize {
+    let all = server.transactions().unwrap();
+    all.iter().filter(|it| it.view.state.name() == state).count()
+}
+
+/// Returns the node that leads the only partition of an internal topic.
+fn leader(server: &Server, topic: &str) -> i64 {
+    let all = told(server, "GET", "/leaders", "");
+    all.as_array().unwrap().iter().find(|it| it["topic"] == topic).unwrap()["node"].as_i64().unwrap()
+}
+
+/// B083: a coordinator goes while many ends are decided and not told, and so does the next one; the third tells them.
+#[test]
+fn decided_ends_outlive_two_coordinators() {
+    let one = ("transaction.state.log.num.partitions", "1");
+    let server = builder().config(|config| config.brokers(3).property(one.0, one.1)).start().unwrap();
+    server.hold_clock().unwrap();
+    with_session(&server, |session| {
+        for command in [
+            "create-topic t partitions=3",
+            "open n0 node=0",
+            "open n1 node=1",
+            "open n2 node=2",
+            "reassign __transaction_state-0=1 t-0=0 t-1=1 t-2=2",
+        ] {
+            run(session, command);
+        }
+        let hold = Fault::new(FaultPoint::TxnMarkers, FaultAction::Hold).for_ever();
+        let hold = server.install_fault(hold).unwrap();
+        for index in 0..PREPARED {
+            let granted = run(session, &format!("via n1 init-producer p{index} txn=x{index}"));
+            assert!(granted.starts_with("NONE "), "{index}: {granted}");
+            let (home, at) = (index % 3, index % 3);
+            let produced = run(session, &format!("via n{home} produce t-{at} producer=p{index}"));
+            assert!(produced.contains(" NONE "), "{index}: {produced}");
+            let outcome = if index % 2 == 0 { "commit" } else { "abort" };
+            let ended = run(session, &format!("via n1 end-txn p{index} {outcome}"));
+            assert!(ended.starts_with("NONE "), "{index}: {ended}");
+        }
+        server.stop_node(1).unwrap();
+        let second = leader(&server, "__transaction_state");
+        assert_ne!(second, 1);
+        assert_eq!(count(&server, "PrepareCommit") + count(&server, "PrepareAbort"), PREPARED);
+        run(session, "reassign __transaction_state-0=2");
+        server.advance_clock(Duration::from_secs(1)).unwrap();
+        assert_eq!(
+            (count(&server, "PrepareCommit"), count(&server, "PrepareAbort")),
+            (50, 50),
+            "it tries as well"
+        );
+        server.stop_node(2).unwrap();
+        assert_eq!(leader(&server, "__transaction_state"), 0);
+        server.delete_fault(hold).unwrap();
+        server.advance_clock(Duration::from_secs(1)).unwrap();
+        assert_eq!((count(&server, "CompleteCommit"), count(&server, "CompleteAbort")), (50, 50));
+        assert_eq!(run(session, "list-txns states=PrepareCommit,PrepareAbort"), "NONE\n");
+        for partition in 0..3 {
+            let stable = run(session, &format!("list-offsets t-{partition} isolation=committed"));
+            assert_eq!(stable, run(session, &format!("list-offsets t-{partition}")), "nothing is left open");
+            let read = run(session, &format!("fetch t-{partition} isolation=committed"));
+            let markers = read.lines().filter(|line| line.ends_with("COMMIT") || line.ends_with("ABORT"));
+            assert_eq!(markers.count(), PREPARED / 3 + usize::from(partition == 0), "{read}");
+        }
+        assert!(run(session, "produce t-0 producer=p0").contains("NONE"));
+        assert!(run(session, "end-txn p0 commit").starts_with("NONE "));
     });
 }
 
