@@ -10,10 +10,12 @@ use divan::counter::ItemsCount;
 use sharemark::broker::{Broker, ConnectionId, Input, ListenerId, Now, Origin, Output, Principal, Request};
 use sharemark::config::BrokerConfig;
 use sharemark_log::batch::BatchBuilder;
+use sharemark_protocol::messages::end_txn_request::EndTxnRequest;
 use sharemark_protocol::messages::find_coordinator_request::FindCoordinatorRequest;
 use sharemark_protocol::messages::incremental_alter_configs_request::{
     AlterConfigsResource, AlterableConfig, IncrementalAlterConfigsRequest,
 };
+use sharemark_protocol::messages::init_producer_id_request::InitProducerIdRequest;
 use sharemark_protocol::messages::metadata_request::MetadataRequest;
 use sharemark_protocol::messages::produce_request::{PartitionProduceData, ProduceRequest, TopicProduceData};
 use sharemark_protocol::messages::share_acknowledge_request::{
@@ -21,6 +23,7 @@ use sharemark_protocol::messages::share_acknowledge_request::{
 };
 use sharemark_protocol::messages::share_fetch_request::{FetchPartition, FetchTopic, ShareFetchRequest};
 use sharemark_protocol::messages::share_group_heartbeat_request::ShareGroupHeartbeatRequest;
+use sharemark_protocol::messages::txn_share_acknowledge_request as stage;
 use sharemark_protocol::messages::{RequestMessage, ResponseMessage};
 use sharemark_protocol::{NodeId, Timestamp, TopicId, decode_request, encode_request, encode_response};
 
@@ -217,6 +220,82 @@ fn produce_share_fetch_acknowledge_as_one_range(bencher: Bencher<'_, '_>) {
 #[divan::bench]
 fn produce_share_fetch_acknowledge_one_by_one(bencher: Bencher<'_, '_>) {
     round(bencher, true);
+}
+
+/// Gives the transactional id `x` its producer, and returns its id and epoch.
+fn init_producer(core: &mut Core) -> (i64, i16) {
+    let find = FindCoordinatorRequest {
+        key_type: 1,
+        coordinator_keys: vec!["x".into()],
+        ..FindCoordinatorRequest::default()
+    };
+    core.send(6, RequestMessage::FindCoordinator(find));
+    let init = InitProducerIdRequest {
+        transactional_id: Some("x".into()),
+        transaction_timeout_ms: 60_000,
+        producer_id: -1,
+        producer_epoch: -1,
+        ..InitProducerIdRequest::default()
+    };
+    let ResponseMessage::InitProducerId(answer) = core.send(5, RequestMessage::InitProducerId(init)) else {
+        unreachable!("an answer is of its request's kind")
+    };
+    (answer.producer_id, answer.producer_epoch)
+}
+
+fn stage_accepted(
+    topic_id: TopicId,
+    (producer_id, producer_epoch): (i64, i16),
+    first: i64,
+) -> RequestMessage {
+    let batch = stage::AcknowledgementBatch {
+        first_offset: first,
+        last_offset: first + RECORDS - 1,
+        acknowledge_types: vec![1],
+    };
+    let partition = stage::AcknowledgePartition { partition_index: 0, acknowledgement_batches: vec![batch] };
+    RequestMessage::TxnShareAcknowledge(stage::TxnShareAcknowledgeRequest {
+        transactional_id: Some("x".into()),
+        group_id: "g".into(),
+        producer_id,
+        producer_epoch,
+        member_id: "m".into(),
+        member_epoch: 3,
+        topics: vec![stage::AcknowledgeTopic { topic_id, partitions: vec![partition] }],
+    })
+}
+
+/// As [`produce_share_fetch_acknowledge_as_one_range`], but the acknowledgement is staged in a transaction of its own,
+/// which commits: four requests.
+#[divan::bench]
+fn produce_share_fetch_stage_commit_as_one_range(bencher: Bencher<'_, '_>) {
+    let (mut core, topic_id) = with_share_group();
+    let produced = frame(13, &produce(topic_id, RECORDS));
+    core.send(2, share_fetch(topic_id, 0));
+    let mut producer = init_producer(&mut core);
+    let (mut epoch, mut first) = (1, 0);
+    bencher.counter(ItemsCount::new(500_usize)).bench_local(|| {
+        core.call(13, &produced);
+        let (fetched, _) = core.call(2, &frame(2, &share_fetch(topic_id, epoch)));
+        assert!(50_000 < fetched, "the records are in the answer");
+        let (_, staged) = core.call(0, &frame(0, &stage_accepted(topic_id, producer, first)));
+        let Some(ResponseMessage::TxnShareAcknowledge(staged)) = staged else {
+            unreachable!("an answer is of its request's kind")
+        };
+        assert_eq!(staged.responses[0].partitions[0].error_code, 0, "it is staged");
+        let end = RequestMessage::EndTxn(EndTxnRequest {
+            transactional_id: "x".into(),
+            producer_id: producer.0,
+            producer_epoch: producer.1,
+            committed: true,
+        });
+        let ResponseMessage::EndTxn(ended) = core.send(5, end) else {
+            unreachable!("an answer is of its request's kind")
+        };
+        producer = (ended.producer_id, ended.producer_epoch);
+        epoch += 1;
+        first += RECORDS;
+    });
 }
 
 #[divan::bench(args = [1, 10, 1_000])]
