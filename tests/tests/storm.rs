@@ -3,6 +3,8 @@
 //! Each run takes a fixed set of seeds and a fresh one. `STORM_RUNS=20000` takes more of both, `STORM_STEPS=3000` longer
 //! ones, `STORM_SEED=7` only that one. `cargo xtask storm` takes many, optimised, and prints what happened how often.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
+
 use std::time::SystemTime;
 
 use sharemark_testkit::sim::storm::{self, Plan};

@@ -13,8 +13,11 @@ use crate::support::{builder, run, server, with_session, with_session_at};
 /// Whoever waits at a node is cut off within this time when it stops.
 const CUT_WITHIN: Duration = Duration::from_secs(5);
 
+/// What becomes of a node, and how that is called.
+type Absence = (&'static str, fn(&Server, i32));
+
 /// How a node goes while a call is on its way.
-const ABSENCES: [(&str, fn(&Server, i32)); 3] = [
+const ABSENCES: [Absence; 3] = [
     ("stops", |server, id| server.stop_node(id).unwrap()),
     ("stops and starts", |server, id| {
         server.stop_node(id).unwrap();
