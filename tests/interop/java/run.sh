@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Runs the Java cases against the broker at BOOTSTRAP (host:port). Arguments name cases; none means all.
 # CONTROL, if set, is the address of its control endpoint; cases that use one run then, too.
+# NODES, if set beside it, says how many nodes there are, which some cases then let fail.
 # EXPECT_UNKNOWN_KEYS, if set, lists the API keys unknown to Kafka 4.4 that the broker must announce.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)

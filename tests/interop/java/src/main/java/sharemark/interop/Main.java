@@ -27,10 +27,14 @@ public final class Main {
     ProducerCases.add(cases);
     TransactionCases.add(cases);
     ShareCases.add(cases);
+    SinkCases.add(cases);
     ClassicGroupCases.add(cases);
     ConsumerGroupCases.add(cases);
     if (System.getenv("CONTROL") != null) {
       ControlCases.add(cases);
+    }
+    if (System.getenv("NODES") != null) {
+      SinkFaultCases.add(cases);
     }
     // Last: it reads what all the others have left in the internal topics.
     InternalTopicCases.add(cases);
