@@ -153,7 +153,8 @@ final class SinkCases {
     waitFor("the survivors put everything", () -> put.equals(values(10)));
     long waitedMs = System.currentTimeMillis() - died;
     closeAll(survivors);
-    same(held, again, "records that are delivered once more");
+    // It may have acquired more than it was about to put.
+    holds(again.containsAll(held), "what it had is delivered once more: " + held + " " + again);
     holds(waitedMs < lockMs + 5_000, "within the lock's time: " + waitedMs + " ms");
   }
 
