@@ -74,6 +74,9 @@ pub(super) struct Faults {
     repeats: u64,
     /// What each connection asks, where a fault waits for answers: one request of it is in the broker at a time.
     asked: BTreeMap<ConnectionId, Asked>,
+    /// Whether a write to a share state was given up which may have been made: then more may be stored than its leader
+    /// knows.
+    is_unsure: bool,
     /// Groups whose share partitions a node forgets when their last writes are out.
     to_forget: BTreeSet<(NodeId, Arc<str>)>,
 }
@@ -118,6 +121,16 @@ impl Faults {
     /// Returns whether a fault might meet something at a point. Facts are not gathered for nothing.
     pub(super) fn watches(&self, at: FaultPoint) -> bool {
         self.installed.values().any(|it| it.fault.at == at)
+    }
+
+    /// Notes that a write to a share state was given up which may have been made.
+    pub(super) fn note_unsure(&mut self) {
+        self.is_unsure = true;
+    }
+
+    /// Returns whether a write to a share state was ever given up which may have been made.
+    pub(super) fn is_unsure(&self) -> bool {
+        self.is_unsure
     }
 
     /// Returns whether nothing is kept back.

@@ -27,8 +27,12 @@ impl Broker {
     /// Goes on with what the node that was called has said, unless it is to be asked again. `attempt` counts the
     /// calls before.
     pub(in crate::broker) fn conclude(&mut self, now: Now, crossing: Crossing, attempt: u32, reply: Reply) {
-        let is_retried = crossing.call.point().is_some_and(FaultPoint::is_retried);
+        let point = crossing.call.point();
+        let is_retried = point.is_some_and(FaultPoint::is_retried);
         if !is_retried || ATTEMPTS_MAX <= attempt + 1 || !reply.may_change() {
+            if point == Some(FaultPoint::ShareStateWrite) && reply.is_unsure(attempt) {
+                self.faults.note_unsure();
+            }
             self.complete(now, crossing, reply);
             return;
         }
@@ -120,6 +124,23 @@ impl Broker {
 }
 
 impl Reply {
+    /// Returns whether a write is given up which may have been made, before its answer was lost.
+    fn is_unsure(&self, attempt: u32) -> bool {
+        let is_unsure = |outcome: &Result<(), ErrorCode>| {
+            outcome.is_err_and(|error| 0 < attempt || error == ErrorCode::NetworkException)
+        };
+        match self {
+            Self::Done(outcome) => is_unsure(outcome),
+            Self::Staged(outcomes) => outcomes.iter().any(is_unsure),
+            Self::State(_)
+            | Self::Summaries(_)
+            | Self::Initialised(..)
+            | Self::Added(_)
+            | Self::Ongoing(_)
+            | Self::Marked(_) => false,
+        }
+    }
+
     /// Returns whether it tells an error that may be gone when the call is made again.
     fn may_change(&self) -> bool {
         let told = |outcome: Result<(), ErrorCode>| outcome.is_err_and(may_pass);

@@ -174,6 +174,12 @@ impl Storm {
                 let key = key_of(&request.group_id, topic.topic_id, partition.partition_index);
                 let offsets = partition.acknowledgement_batches.iter().map(|batch| batch.first_offset);
                 self.note_lapsed_stage(request, &key, error, offsets);
+                if error == 0 {
+                    for batch in &partition.acknowledgement_batches {
+                        (batch.first_offset..=batch.last_offset)
+                            .for_each(|offset| self.watch.note_told(producer, &key, offset));
+                    }
+                }
                 let is_sure = error == 0 && !self.was_reset && self.watch.outcome_of(producer).is_none();
                 let Some(shadow) = self.watch.shadows.by_key.get(&key).filter(|_| is_sure) else { continue };
                 for batch in &partition.acknowledgement_batches {

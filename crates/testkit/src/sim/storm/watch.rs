@@ -56,6 +56,8 @@ pub(super) struct Watch {
     decisions: BTreeMap<ProducerId, Vec<Decision>>,
     /// The partitions of open transactions.
     registered: BTreeMap<Producer, BTreeSet<TopicPartition>>,
+    /// What somebody was told to be staged. A stage whose outcome its leader never learned is taken back by it.
+    told: BTreeSet<(Producer, SharePartitionKey, i64)>,
     /// The partition of `__transaction_state` that knows a producer.
     coordinated: BTreeMap<ProducerId, i32>,
     pub(super) shadows: Shadows,
@@ -89,12 +91,12 @@ impl Watch {
         }
         for partition in partitions.iter().filter(|it| it.topic == SHARE_GROUP_STATE) {
             for record in self.news(broker, partition.at, partition.log_end) {
-                let judge =
-                    Judge { decisions: &self.decisions, registered: &self.registered, round: self.round };
                 if self.prints {
                     print_state(partition.at.partition, &record);
                 }
-                self.shadows.note(partition.at.partition, &record, &judge, coverage);
+                let Self { decisions, registered, told, round, shadows, .. } = self;
+                let judge = Judge { decisions, registered, told, round: *round };
+                shadows.note(partition.at.partition, &record, &judge, coverage);
             }
             if self.shadows.note_start(partition.at.partition, partition.log_start) {
                 coverage.note(Event::PruneWhilePending);
@@ -153,10 +155,15 @@ impl Watch {
         });
     }
 
+    /// Notes that somebody was told that a record is staged.
+    pub(super) fn note_told(&mut self, producer: Producer, key: &SharePartitionKey, offset: i64) {
+        self.told.insert((producer, key.clone(), offset));
+    }
+
     /// Returns how a producer's transaction was decided to end.
     pub(super) fn outcome_of(&self, producer: Producer) -> Option<bool> {
-        let judge = Judge { decisions: &self.decisions, registered: &self.registered, round: self.round };
-        judge.outcome_of(producer)
+        let Self { decisions, registered, told, round, .. } = self;
+        Judge { decisions, registered, told, round: *round }.outcome_of(producer)
     }
 
     /// Returns what is known of every transaction that was ever registered.
@@ -206,6 +213,7 @@ fn print_state(state_partition: i32, record: &ObservedRecord) {
 pub(super) struct Judge<'a> {
     decisions: &'a BTreeMap<ProducerId, Vec<Decision>>,
     registered: &'a BTreeMap<Producer, BTreeSet<TopicPartition>>,
+    told: &'a BTreeSet<(Producer, SharePartitionKey, i64)>,
     round: u64,
 }
 
@@ -222,6 +230,11 @@ impl Judge<'_> {
     fn decision_of(&self, producer: Producer) -> Option<&Decision> {
         let decisions = self.decisions.get(&producer.id)?;
         decisions.iter().find(|decision| producer.epoch < decision.below)
+    }
+
+    /// Returns whether somebody was told that a record is staged.
+    fn was_told(&self, producer: Producer, key: &SharePartitionKey, offset: i64) -> bool {
+        self.told.contains(&(producer, key.clone(), offset))
     }
 
     pub(super) fn is_registered(&self, producer: Producer, state_partition: i32) -> bool {
