@@ -207,7 +207,7 @@ impl Storm {
         }
         let spots: Vec<Spot> = acknowledged.iter().map(|(spot, _)| *spot).collect();
         self.note_said(index, &acknowledged);
-        let wait_ms = if self.random.one_in(2) { 0 } else { 300 };
+        let wait_ms = *self.random.pick(&[0, 0, 300, 1_000]);
         let most = i32::try_from(self.random.between(1, 8)).unwrap_or(1);
         let mode = i8::from(self.random.one_in(2));
         let member = &self.actors[index].member;

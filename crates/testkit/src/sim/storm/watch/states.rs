@@ -276,6 +276,12 @@ impl Shadow {
                 if !is_loading {
                     check_follows(key, offset, old, (new.state, new.staged), judge);
                 }
+                // What came back has to be delivered once more before anybody can accept it.
+                let is_stale = old.came_back && new.delivery_count <= old.delivery_count;
+                assert!(
+                    is_loading || !is_stale || new.state != RecordState::Acknowledged,
+                    "an abort acknowledges nothing: {offset} of {key:?}: {old:?} {new:?}"
+                );
                 if !is_loading && old.came_back && new.state == RecordState::Archived {
                     coverage.note(Event::DeliveryLimitAtAbort);
                 }
