@@ -1,5 +1,6 @@
 //! Transactions whose coordinator, leaders or client meet a fault, stop, or come back after a while.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use sharemark::{Fault, FaultAction, FaultPoint, Server};
@@ -217,8 +218,11 @@ fn decided_ends_outlive_two_coordinators() {
             let stable = run(session, &format!("list-offsets t-{partition} isolation=committed"));
             assert_eq!(stable, run(session, &format!("list-offsets t-{partition}")), "nothing is left open");
             let read = run(session, &format!("fetch t-{partition} isolation=committed"));
-            let markers = read.lines().filter(|line| line.ends_with("COMMIT") || line.ends_with("ABORT"));
-            assert_eq!(markers.count(), PREPARED / 3 + usize::from(partition == 0), "{read}");
+            // A marker may come twice when its coordinator fails, but not in two kinds.
+            let lines = read.lines().filter(|line| line.ends_with("COMMIT") || line.ends_with("ABORT"));
+            let markers: BTreeSet<&str> =
+                lines.filter_map(|line| line.split_once(' ')).map(|(_, marker)| marker).collect();
+            assert_eq!(markers.len(), PREPARED / 3 + usize::from(partition == 0), "{read}");
         }
         assert!(run(session, "produce t-0 producer=p0").contains("NONE"));
         assert!(run(session, "end-txn p0 commit").starts_with("NONE "));

@@ -427,7 +427,7 @@ impl Storm {
         self.send(index, connection, 0, request, Call::Stage);
     }
 
-    fn end(&mut self, index: usize, producer: Producer, committed: bool) {
+    pub(super) fn end(&mut self, index: usize, producer: Producer, committed: bool) {
         let Some(node) = self.txn_coordinator(index) else { return };
         let writer = &mut self.actors[index].writer;
         let id = writer.transactional_id;

@@ -12,12 +12,13 @@ use super::{INPUT, Storm};
 impl Storm {
     /// Meets something that is under way, if there is such a thing.
     pub(super) fn strike(&mut self) {
-        match self.random.below(12) {
+        match self.random.below(14) {
             0..=4 => self.strike_markers(),
             5 => self.is_crash_due = self.cluster.disk.is_lazy(),
             6 => self.strike_session(),
             7..=9 => self.strike_group(),
             10 => self.repeat_marker(),
+            11..=12 => self.strike_waiting(),
             _ => self.strike_node(),
         }
     }
@@ -91,6 +92,31 @@ impl Storm {
             }
         }
         self.reset_offsets();
+    }
+
+    /// Has members of a group wait where something of it is pending, and aborts that: then they get it.
+    fn strike_waiting(&mut self) {
+        let mut pending = self.watch.shadows.pending();
+        let found = pending.next().map(|(key, _, _, staged)| (key.clone(), staged.producer));
+        drop(pending);
+        let Some((key, producer)) = found else { return };
+        let leaders = self.cluster.broker.inspect_leaders();
+        let Some(leader) = leaders.iter().find(|it| it.partition == key.partition && &*it.topic == INPUT)
+        else {
+            return;
+        };
+        for index in 0..self.actors.len() {
+            let actor = &self.actors[index];
+            let is_other = actor.writer.producer != Some(producer) && actor.waiting.is_none();
+            if is_other && actor.member.epoch != 0 && actor.member.group == &*key.group_id {
+                self.fetch_at(index, leader.leader);
+            }
+        }
+        let mut actors = self.actors.iter();
+        let owner = actors.position(|it| it.writer.producer == Some(producer) && it.waiting.is_none());
+        if let Some(owner) = owner {
+            self.end(owner, producer, false);
+        }
     }
 
     /// Lets a node fail that something pending depends on, if another is left.
