@@ -5,6 +5,8 @@
 
 #[path = "txn_share/conformance.rs"]
 mod conformance;
+#[path = "txn_share/crashes.rs"]
+mod crashes;
 #[path = "txn_share/hostile.rs"]
 mod hostile;
 #[path = "txn_share/kills.rs"]
