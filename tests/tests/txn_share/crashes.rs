@@ -15,9 +15,9 @@ use sharemark_testkit::transcript::{Kind, Names, Session, TcpTarget};
 use super::with_server;
 
 const SEED: u64 = 7;
-const INPUTS: usize = 600;
+const INPUTS: usize = 900;
 const WORKERS: usize = 3;
-const PAUSE: Duration = Duration::from_millis(120);
+const PAUSE: Duration = Duration::from_millis(80);
 /// How long one lot of inputs may take.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -127,24 +127,18 @@ fn done(server: &Server) -> usize {
     server.share_partition("g", "t", 0).map_or(0, |view| usize::try_from(view.start_offset).unwrap_or(0))
 }
 
-/// Stops or cuts off one node after the other until nearly all is done; returns how often.
+/// Stops and cuts off one node after the other, by turns, until nearly all is done; returns how often.
 fn disturb(server: &Server, input_count: usize, deadline: Instant) -> usize {
     let mut random = Random::new(SEED);
     let mut count = 0;
     while done(server) < input_count * 9 / 10 && Instant::now() < deadline {
         let node = *random.pick(&[0, 1, 2]);
-        let is_cut = random.one_in(4);
-        if is_cut {
-            server.isolate_node(node).unwrap()
-        } else {
-            server.stop_node(node).unwrap()
-        }
+        let is_cut = count % 2 == 1;
+        let goes = if is_cut { server.isolate_node(node) } else { server.stop_node(node) };
+        goes.unwrap();
         thread::sleep(PAUSE);
-        if is_cut {
-            server.rejoin_node(node).unwrap()
-        } else {
-            server.start_node(node).unwrap()
-        }
+        let comes = if is_cut { server.rejoin_node(node) } else { server.start_node(node) };
+        comes.unwrap();
         thread::sleep(PAUSE);
         count += 1;
     }
@@ -199,9 +193,9 @@ fn every_input_comes_out_exactly_once_while_nodes_stop() {
         load.is_over.store(true, Ordering::Relaxed);
     });
     let (aborts, failures) = (load.aborts.into_inner(), load.failures.into_inner());
-    println!("{stop_count} nodes stopped, {aborts} aborts, {failures} lives ended by an error");
+    println!("{stop_count} nodes stopped or cut off, {aborts} aborts, {failures} lives ended by an error");
     with_server(&server, |session| check(&server, session, load.topics, input_count));
-    assert!(0 < stop_count && 0 < aborts && 0 < failures, "all of it has happened");
+    assert!(2 <= stop_count && 0 < aborts && 0 < failures, "all of it has happened");
     server.stop().unwrap();
 }
 

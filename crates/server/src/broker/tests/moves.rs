@@ -9,7 +9,7 @@ use super::{Core, Output, as_share_fetch};
 
 impl Core {
     /// Has an administrator move `t-0` to another node, and returns the node.
-    fn move_away(&mut self) -> NodeId {
+    pub(super) fn move_away(&mut self) -> NodeId {
         let old = self.leader_of("t", 0);
         let new = NodeId::new((old.get() + 1) % 3);
         let partition = m::alter_partition_reassignments_request::ReassignablePartition {

@@ -47,7 +47,11 @@ impl Storm {
     /// not be stored yet. What is below the start is skipped by an acknowledgement, as in Kafka, and that is success.
     fn is_passed_at(&self, node: NodeId, key: &SharePartitionKey, offset: i64) -> bool {
         let copy = self.cluster.broker.observe_share_partition_at(node, key);
-        let is_passed = copy.is_some_and(|partition| offset < partition.start_offset().get());
+        let is_passed = match copy {
+            Some(partition) => offset < partition.start_offset().get(),
+            // It has joined the others again since it answered, and has forgotten what it led.
+            None => self.cluster.disk.is_lazy(),
+        };
         is_passed && self.is_given_up(key, offset)
     }
 
