@@ -5,15 +5,11 @@ use sharemark::{ControlError, Fault, FaultAction, FaultPoint, Server};
 use sharemark_protocol::{ApiKey, ErrorCode};
 use sharemark_testkit::transcript::Session;
 
-use crate::support::{ask, run, server, told, with_session};
+use crate::support::{ask, hold_records, run, server, told, with_session};
 
 /// Makes a topic of three records, of which a member holds all, and a producer.
 fn prepare(session: &mut Session<'_>) {
-    run(session, "create-topic t");
-    run(session, "group-config g share.auto.offset.reset=earliest");
-    run(session, "join member=A topics=t");
-    run(session, "produce t-0 count=3");
-    assert!(run(session, "share-fetch member=A epoch=0 t-0").contains("acquired 0-2x1"));
+    hold_records(session, 3);
     run(session, "init-producer p1 txn=x");
 }
 

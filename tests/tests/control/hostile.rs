@@ -10,6 +10,8 @@ use sharemark_testkit::transcript::Session;
 use crate::failures::{self, GROUPS, SHARE, SOURCE, TRANSACTIONS, assert_none, at, cluster, leader};
 use crate::support::{builder, run, server, with_session, with_session_at};
 
+const STAGE: &str = "txn-share-acknowledge producer=p1 member=A t-0 accept 0-2";
+
 /// Whoever waits at a node is cut off within this time when it stops.
 const CUT_WITHIN: Duration = Duration::from_secs(5);
 
@@ -101,20 +103,17 @@ fn assert_goes_on(server: &Server, session: &mut Session<'_>, what: &str) {
 
 #[test]
 fn a_node_goes_while_its_member_is_checked() {
-    let stage = ["txn-share-acknowledge producer=p1 member=A t-0 accept 0-2"];
-    held_calls_survive(FaultPoint::GroupMemberCheck, [SOURCE, GROUPS], "t", &stage);
+    held_calls_survive(FaultPoint::GroupMemberCheck, [SOURCE, GROUPS], "t", &[STAGE]);
 }
 
 #[test]
 fn a_node_goes_while_a_state_partition_joins_a_transaction() {
-    let stage = ["txn-share-acknowledge producer=p1 member=A t-0 accept 0-2"];
-    held_calls_survive(FaultPoint::TxnAddPartition, [SOURCE, TRANSACTIONS], "t", &stage);
+    held_calls_survive(FaultPoint::TxnAddPartition, [SOURCE, TRANSACTIONS], "t", &[STAGE]);
 }
 
 #[test]
 fn a_node_goes_while_a_stage_is_written() {
-    let stage = ["txn-share-acknowledge producer=p1 member=A t-0 accept 0-2"];
-    held_calls_survive(FaultPoint::ShareStateWrite, [SOURCE, SHARE], "t", &stage);
+    held_calls_survive(FaultPoint::ShareStateWrite, [SOURCE, SHARE], "t", &[STAGE]);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-use crate::support::{builder, metrics, run, server, sum, with_session};
+use crate::support::{builder, hold_records, metrics, run, server, sum, with_session};
 
 const ACKNOWLEDGED: &str = "kafka_server_ShareGroupMetrics_RecordAcknowledgementsPerSec_total";
 const PARTITION: [&str; 3] = [r#"group="g""#, r#"topic="t""#, r#"partition="0""#];
@@ -11,11 +11,7 @@ fn acknowledged(text: &str, kind: &str) -> f64 {
 fn share_groups_are_counted_as_in_kafka() {
     let server = server();
     with_session(&server, |session| {
-        run(session, "create-topic t");
-        run(session, "group-config g share.auto.offset.reset=earliest");
-        run(session, "join member=A topics=t");
-        run(session, "produce t-0 count=10");
-        assert!(run(session, "share-fetch member=A epoch=0 t-0").contains("acquired 0-9x1"));
+        hold_records(session, 10);
         run(session, "share-acknowledge member=A epoch=1 t-0 accept 0-2 release 3 reject 4-5");
         let refused = run(session, "share-acknowledge member=A epoch=2 t-0 accept 3");
         assert!(refused.contains("INVALID_RECORD_STATE"), "{refused}");

@@ -8,7 +8,7 @@ use sharemark::{Fault, FaultAction, FaultPoint, Server};
 use sharemark_protocol::ErrorCode;
 use sharemark_testkit::transcript::Session;
 
-use crate::support::{run, server, with_session};
+use crate::support::{hold_records, run, server, with_session};
 
 const SHARE_TOPIC: &str = "__share_group_state";
 const TRANSACTION_TOPIC: &str = "__transaction_state";
@@ -21,11 +21,7 @@ const PARTITIONS: usize = 5;
 /// Makes a topic of three records, of which a member holds all, and a producer.
 fn prepare(server: &Server, session: &mut Session<'_>) {
     server.hold_clock().unwrap();
-    run(session, "create-topic t");
-    run(session, "group-config g share.auto.offset.reset=earliest");
-    run(session, "join member=A topics=t");
-    run(session, "produce t-0 count=3");
-    assert!(run(session, "share-fetch member=A epoch=0 t-0").contains("acquired 0-2x1"));
+    hold_records(session, 3);
     run(session, "init-producer p1 txn=x");
 }
 
@@ -265,11 +261,7 @@ fn deliveries_that_were_not_stored_are_not_counted() {
     {
         let server = server();
         with_session(&server, |session| {
-            run(session, "create-topic t");
-            run(session, "group-config g share.auto.offset.reset=earliest");
-            run(session, "join member=A topics=t");
-            run(session, "produce t-0 count=10");
-            assert!(run(session, "share-fetch member=A epoch=0 t-0").contains("0-9x1"));
+            hold_records(session, 10);
             run(session, "share-acknowledge member=A t-0 release 2-3");
             assert!(run(session, "share-fetch member=A").contains("2-3x2"));
             if session_ends {

@@ -62,6 +62,16 @@ pub(crate) fn with_session_at(server: &Server, index: usize, body: impl FnOnce(&
     body(&mut session);
 }
 
+/// Makes a topic of so many records, of which a member holds all.
+pub(crate) fn hold_records(session: &mut Session<'_>, count: usize) {
+    run(session, "create-topic t");
+    run(session, "group-config g share.auto.offset.reset=earliest");
+    run(session, "join member=A topics=t");
+    run(session, &format!("produce t-0 count={count}"));
+    let acquired = format!("acquired 0-{}x1", count - 1);
+    assert!(run(session, "share-fetch member=A epoch=0 t-0").contains(&acquired));
+}
+
 /// Runs one command and returns what it prints.
 pub(crate) fn run(session: &mut Session<'_>, command: &str) -> String {
     session.run(command).unwrap_or_else(|error| panic!("{command}: {error:?}"))

@@ -114,14 +114,9 @@ impl Broker {
             }
             _ => return Err(ErrorCode::InvalidRequest),
         };
-        if self.cluster.topic_named(topic).is_none() {
-            if self.is_cut_off(origin.node) {
-                return Err(ErrorCode::CoordinatorNotAvailable);
-            }
-            self.auto_create_topic(now, topic).map_err(|_| ErrorCode::CoordinatorNotAvailable)?;
-            if self.cluster.configs.start().profile == Profile::Kafka44 {
-                return Err(ErrorCode::CoordinatorNotAvailable);
-            }
+        let is_new = self.ensure_internal_topic(now, origin.node, topic)?;
+        if is_new && self.cluster.configs.start().profile == Profile::Kafka44 {
+            return Err(ErrorCode::CoordinatorNotAvailable);
         }
         Ok(topic)
     }

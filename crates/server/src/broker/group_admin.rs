@@ -25,6 +25,7 @@ use tracing::info;
 
 use super::Broker;
 use super::authorize::{Operation, Resource, authorize};
+use super::cluster::SHARE_GROUP_STATE;
 use super::crossing::Call;
 use super::input::{Now, Origin};
 use super::operations::{Operation as Waiting, OperationId};
@@ -115,7 +116,7 @@ impl Broker {
                     .collect(),
             })
             .collect();
-        self.ensure_share_group_state(now, origin.node).map_err(Refusal::of)?;
+        self.ensure_internal_topic(now, origin.node, SHARE_GROUP_STATE).map_err(Refusal::of)?;
         let (at, shard) = self.group_shard(origin.node, &request.group_id).map_err(Refusal::of)?;
         let decision = shard.decide_alter_offsets(&request.group_id, &topics, &self.cluster)?;
         self.log_dropped_stages(&request.group_id);

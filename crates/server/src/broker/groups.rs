@@ -12,7 +12,7 @@ use sharemark_protocol::{
 
 use super::Broker;
 use super::authorize::{Operation, Resource, authorize};
-use super::cluster::{CONSUMER_OFFSETS, SHARE_GROUP_STATE};
+use super::cluster::CONSUMER_OFFSETS;
 use super::coordinators::record_offset;
 use super::crossing::Call;
 use super::input::{Now, Origin};
@@ -188,19 +188,24 @@ impl Broker {
         }
     }
 
-    /// Creates the topic of share partitions' states, which the first share group needs.
+    /// Creates an internal topic unless it is there, and returns whether it did.
     ///
     /// # Errors
     ///
     /// - `CoordinatorNotAvailable` if `node`, which wants it, is cut off, or the topic may not be created.
-    pub(super) fn ensure_share_group_state(&mut self, now: Now, node: NodeId) -> Result<(), ErrorCode> {
-        if self.cluster.topic_named(SHARE_GROUP_STATE).is_none() {
-            if self.is_cut_off(node) {
-                return Err(ErrorCode::CoordinatorNotAvailable);
-            }
-            self.auto_create_topic(now, SHARE_GROUP_STATE).map_err(|_| ErrorCode::CoordinatorNotAvailable)?;
+    pub(super) fn ensure_internal_topic(
+        &mut self,
+        now: Now,
+        node: NodeId,
+        name: &str,
+    ) -> Result<bool, ErrorCode> {
+        if self.cluster.topic_named(name).is_some() {
+            return Ok(false);
         }
-        Ok(())
+        if self.is_cut_off(node) || self.auto_create_topic(now, name).is_err() {
+            return Err(ErrorCode::CoordinatorNotAvailable);
+        }
+        Ok(true)
     }
 
     /// Returns when the next member's session runs out.

@@ -137,11 +137,7 @@ impl Broker {
         let at = TopicIdPartition { topic_id: key.topic_id, partition: key.partition };
         let leader = self.cluster.partition(at).map(|partition| partition.leader);
         assert!(leader == Some(node), "only its leader serves a share partition");
-        let stored = self.share_state_leader(node, key).and_then(|(_, coordinator)| {
-            let (_, shard) = self.share_state_shard(coordinator, key).ok()?;
-            shard.decide_read(key, None, Timestamp::from_ms(0)).ok()
-        });
-        let Some(stored) = stored.map(|decision| decision.state) else {
+        let Some(stored) = self.stored_state(Timestamp::from_ms(0), node, key) else {
             panic!("what is served was read once");
         };
         if stored.state_epoch == partition.state_epoch() {

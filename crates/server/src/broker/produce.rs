@@ -294,7 +294,10 @@ impl Broker {
     /// Judges whether as many replicas run as a Produce for all of them wants: `min.insync.replicas` of them, or all
     /// if there are not so many.
     fn decide_in_sync(&self, acks: i16, at: TopicIdPartition) -> Result<(), ErrorCode> {
-        let Some(partition) = self.cluster.partition(at).filter(|_| acks == ACKS_ALL) else { return Ok(()) };
+        if acks != ACKS_ALL {
+            return Ok(());
+        }
+        let Some(partition) = self.cluster.partition(at) else { return Ok(()) };
         let in_sync = self.cluster.in_sync(partition).count();
         if in_sync == partition.replicas.len() {
             return Ok(()); // Nearly always; settings are looked up only if it is not so.

@@ -12,6 +12,7 @@ use sharemark_protocol::messages::share_group_heartbeat_response::{
 
 use super::Broker;
 use super::authorize::Operation;
+use super::cluster::SHARE_GROUP_STATE;
 use super::groups::decide_subscribed_topics;
 use super::input::{Now, Origin};
 use crate::config::Profile;
@@ -55,7 +56,7 @@ impl Broker {
         self.decide_share_group(origin, &request.group_id, Operation::Read).map_err(Refusal::of)?;
         decide_subscribed_topics(origin, request.subscribed_topic_names.as_deref())?;
         let (at, _) = self.group_shard(origin.node, &request.group_id).map_err(Refusal::of)?;
-        self.ensure_share_group_state(now, origin.node).map_err(Refusal::of)?;
+        self.ensure_internal_topic(now, origin.node, SHARE_GROUP_STATE).map_err(Refusal::of)?;
         let heartbeat = ShareHeartbeat {
             group_id: &request.group_id,
             member_id: &request.member_id,

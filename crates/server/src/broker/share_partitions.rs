@@ -194,10 +194,20 @@ impl Broker {
         key: &SharePartitionKey,
         leader_epoch: LeaderEpoch,
     ) -> Option<SharePartition> {
+        let state = self.stored_state(now.clock, leader, key)?;
+        self.load_stored(now, key, &state, leader_epoch).ok()
+    }
+
+    /// Returns what the share coordinator stores of a share partition, if it does.
+    pub(super) fn stored_state(
+        &self,
+        now: Timestamp,
+        leader: NodeId,
+        key: &SharePartitionKey,
+    ) -> Option<ReadState> {
         let (_, coordinator) = self.share_state_leader(leader, key)?;
         let (_, shard) = self.share_state_shard(coordinator, key).ok()?;
-        let read = shard.decide_read(key, None, now.clock).ok()?;
-        self.load_stored(now, key, &read.state, leader_epoch).ok()
+        Some(shard.decide_read(key, None, now).ok()?.state)
     }
 
     /// Changes what an active share partition has counted.

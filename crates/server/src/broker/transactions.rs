@@ -149,7 +149,8 @@ impl Broker {
         outcomes: &[(TopicPartition, Result<(), ErrorCode>)],
     ) {
         for (partition, outcome) in outcomes {
-            let is_gone = self.named_partition(partition).is_none();
+            let is_gone = *outcome == Err(ErrorCode::UnknownTopicOrPartition)
+                && self.named_partition(partition).is_none();
             let Some(shard) = self.txn_shard_mut(node, shard_index) else { return };
             let progress = match outcome {
                 Ok(()) => shard.confirm_marker(key, partition),
@@ -157,7 +158,7 @@ impl Broker {
                 Err(ErrorCode::InvalidProducerEpoch | ErrorCode::TransactionCoordinatorFenced) => {
                     shard.confirm_marker(key, partition)
                 }
-                Err(ErrorCode::UnknownTopicOrPartition) if is_gone => shard.confirm_marker(key, partition),
+                Err(_) if is_gone => shard.confirm_marker(key, partition),
                 Err(_) => shard.fail_marker(now.clock, key, partition),
             };
             match progress {

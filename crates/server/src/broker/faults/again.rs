@@ -126,33 +126,25 @@ impl Broker {
 impl Reply {
     /// Returns whether a write is given up which may have been made, before its answer was lost.
     fn is_unsure(&self, attempt: u32) -> bool {
-        let is_unsure = |outcome: &Result<(), ErrorCode>| {
-            outcome.is_err_and(|error| 0 < attempt || error == ErrorCode::NetworkException)
-        };
-        match self {
-            Self::Done(outcome) => is_unsure(outcome),
-            Self::Staged(outcomes) => outcomes.iter().any(is_unsure),
-            Self::State(_)
-            | Self::Summaries(_)
-            | Self::Initialised(..)
-            | Self::Added(_)
-            | Self::Ongoing(_)
-            | Self::Marked(_) => false,
-        }
+        self.tells(|error| 0 < attempt || error == ErrorCode::NetworkException)
     }
 
     /// Returns whether it tells an error that may be gone when the call is made again.
     fn may_change(&self) -> bool {
-        let told = |outcome: Result<(), ErrorCode>| outcome.is_err_and(may_pass);
+        self.tells(may_pass)
+    }
+
+    /// Returns whether a share coordinator tells such an error, for all or a part of what was asked.
+    fn tells(&self, is_such: impl Fn(ErrorCode) -> bool) -> bool {
         match self {
-            Self::Done(outcome) => told(*outcome),
-            Self::State(outcome) => told(outcome.as_ref().map(drop).map_err(|error| *error)),
-            Self::Staged(outcomes) => outcomes.iter().any(|outcome| told(*outcome)),
+            Self::Done(outcome) => outcome.is_err_and(is_such),
+            Self::State(outcome) => outcome.as_ref().is_err_and(|error| is_such(*error)),
+            Self::Staged(outcomes) => outcomes.iter().any(|outcome| outcome.is_err_and(&is_such)),
             Self::Summaries(summaries) => {
-                summaries.iter().any(|(_, outcome)| told(outcome.as_ref().map(drop).map_err(|error| *error)))
+                summaries.iter().any(|(_, outcome)| outcome.as_ref().is_err_and(|error| is_such(*error)))
             }
             Self::Initialised(_, failed) => {
-                failed.values().flat_map(BTreeMap::values).any(|it| may_pass(*it))
+                failed.values().flat_map(BTreeMap::values).any(|error| is_such(*error))
             }
             Self::Added(_) | Self::Ongoing(_) | Self::Marked(_) => false,
         }
